@@ -1,0 +1,1 @@
+"""Decode loop, scheduler, text assembly, and the process they run in."""

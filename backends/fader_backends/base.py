@@ -1,0 +1,245 @@
+"""The nouns of inference and what a backend must offer.
+
+Knows no hooks, no app, no files of any one library. All values are frozen and survive msgspec encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+Scalar: TypeAlias = bool | int | float | str | None
+Scores: TypeAlias = npt.NDArray[np.float32]
+"""Raw next-token scores (logits), shape (rows, vocabulary). The caller owns the array: no later call changes it."""
+
+Role: TypeAlias = Literal["system", "user", "assistant"]
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One message of a conversation."""
+
+    role: Role
+    content: str
+    ids: tuple[int, ...] | None = None
+    """Token ids of a generated reply, without its end token. They are the truth: the text is a view of them."""
+
+
+class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Which model, loaded how. Two equal specs need no reload."""
+
+    backend: str
+    model: str = ""
+    """A path or a name the backend understands; empty means the embedded model."""
+    template: str = ""
+    """Name of a chat template (`fader_backends.template.NAMED`); empty means the model's own."""
+    options: dict[str, Scalar] = {}
+    """Backend options that need a reload, such as `n_gpu_layers`. Never changed after construction."""
+
+
+class ContextSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """How the model's working memory is laid out. Another spec means a new context, not a reload."""
+
+    length: int = 0
+    """Tokens; 0 means the model's own maximum, capped by free memory."""
+    rows: int = 4
+    """How many sessions may be open at once."""
+    batch: int = 512
+    """Most tokens in one call of the model, over all rows."""
+    threads: int = 0
+    """0 means the number of physical cores."""
+    options: dict[str, Scalar] = {}
+    """Backend options that need a new context, such as `flash_attention`, `type_k`."""
+
+
+class SamplerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How one token is chosen from scores. Every default is that sampler's off value, so the default is greedy."""
+
+    temperature: float = 0.0
+    """0 keeps only the best candidate."""
+    top_k: int = 0
+    """Keep the k best; 0 is off."""
+    top_p: float = 1.0
+    """Keep the smallest set whose probability reaches p; 1 is off."""
+    min_p: float = 0.0
+    """Drop candidates below this share of the best one's probability; 0 is off."""
+    repeat_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    penalty_window: int = 64
+    """How many of the last tokens (prompt included) the penalties look at; 0 is off, -1 is all."""
+    seed: int = 0
+    """0 to 2**64-1. With `row` and the position it fixes every random number of the reply."""
+    row: int = 0
+
+
+class Pick(NamedTuple):
+    """One chosen token."""
+
+    token: int
+    logprob: float
+    """Natural log of its probability among the candidates left by the chain."""
+
+
+class Extension(NamedTuple):
+    """A session's part of one call: evaluate `tokens` after what it holds, score the last `rows` of them."""
+
+    session: Session
+    tokens: Sequence[int]
+    rows: int
+    """0 to len(tokens)."""
+
+
+class SessionState(msgspec.Struct, frozen=True):
+    """A session's tokens and model state, movable to another session of an equal model and context."""
+
+    tokens: tuple[int, ...]
+    key: str
+    """Equal keys are compatible: model hash, context layout and library version."""
+    data: bytes
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """What a backend holds, in bytes. None: this backend cannot tell."""
+
+    weights_bytes: int | None = None
+    kv_bytes: int | None = None
+    """Size of the live KV buffers (allocated, not filled)."""
+    device_peak_bytes: int | None = None
+
+
+class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is true of a loaded model; shown, and recorded with every turn."""
+
+    backend: str
+    model: str
+    """Its name for people."""
+    path: str = ""
+    architecture: str = ""
+    quantisation: str = ""
+    parameters: int = 0
+    size_bytes: int = 0
+    vocabulary: int = 0
+    context_trained: int = 0
+    device: str = "cpu"
+    threads: int = 0
+    versions: dict[str, str] = {}
+
+
+class Session(Protocol):
+    """One sequence of tokens and the state the model keeps for it.
+
+    Not thread-safe; owned by the thread that owns the backend.
+    """
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        """The evaluated tokens, in order. Do not change it."""
+        ...
+
+    def extend(self, tokens: Sequence[int], rows: int = 1) -> Scores:
+        """Evaluate `tokens` after the present ones; return the scores at the last `rows` of them.
+
+        Raises ContextFull before anything is evaluated, OutOfMemory or Interrupted with the session unchanged.
+        """
+        ...
+
+    def rewind(self, length: int) -> None:
+        """Forget everything after the first `length` tokens. Raises NotSupported when the model cannot cut there."""
+        ...
+
+    def fork(self) -> Session:
+        """Return a new session that holds the same tokens, sharing state where the backend can."""
+        ...
+
+    def save(self) -> SessionState:
+        """Copy tokens and state out."""
+        ...
+
+    def load(self, state: SessionState) -> None:
+        """Replace what is held by `state`. Raises NotSupported when its key is not this backend's."""
+        ...
+
+    def close(self) -> None:
+        """Give the row back. Closing twice is fine."""
+        ...
+
+
+class Backend(Protocol):
+    """A loaded model. One thread calls everything but `interrupt`."""
+
+    facts: ModelFacts
+    context: ContextSpec
+    """As it came out: length, rows, batch and threads filled in."""
+    end_tokens: frozenset[int]
+    """Every end-of-generation token of the vocabulary."""
+    state_key: str
+    """`SessionState.key` of the present model and context."""
+
+    def open(self) -> Session:
+        """Return an empty session. Raises OutOfMemory when all `context.rows` are open."""
+        ...
+
+    def evaluate(self, work: Sequence[Extension]) -> list[Scores]:
+        """Run several sessions in one call, at most `context.batch` tokens together; scores per extension, in order.
+
+        All or nothing: on ContextFull, OutOfMemory, BadScores or Interrupted every session is as it was before.
+        """
+        ...
+
+    def configure(self, context: ContextSpec) -> None:
+        """Make a new context on the loaded model. All sessions are closed by it."""
+        ...
+
+    def chat(self, messages: Sequence[Message], now: datetime) -> list[int]:
+        """Return the prompt's token ids: the model's template over `messages`, ready for a reply.
+
+        Text of messages never becomes a control token; a reply's own ids are used as they are; at most one BOS.
+        Raises TemplateError.
+        """
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of plain text: no BOS, no control tokens."""
+        ...
+
+    def piece(self, token: int) -> bytes:
+        """Return the bytes a token stands for; empty for control tokens. May be part of a UTF-8 character."""
+        ...
+
+    def memory(self) -> Memory:
+        """Return what is held now."""
+        ...
+
+    def interrupt(self) -> None:
+        """Make a running `evaluate` raise Interrupted soon, and every later one until `resume`. From any thread."""
+        ...
+
+    def resume(self) -> None:
+        """Undo `interrupt`."""
+        ...
+
+    def close(self) -> None:
+        """Free context and model. Closing twice is fine."""
+        ...
+
+
+Progress: TypeAlias = Callable[[float], bool]
+"""Called with 0..1 while a model loads; returning False stops the load with Interrupted."""
+
+Loader: TypeAlias = Callable[[ModelSpec, ContextSpec, Progress], Backend]
+
+
+class BackendInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A backend by name; its module is imported when it is chosen, not before."""
+
+    name: str
+    summary: str
+    loader: str
+    """`package.module:function`, a `Loader`."""
+    provides: frozenset[str] = frozenset()
+    """Capabilities plugins may need: `rewind`, `fork`, `save`, `rows`, `interrupt`, `kv_types`, `tensor_split`."""

@@ -1,0 +1,23 @@
+"""What may be changed: the public door for plugin writers. Imports `fader_backends`, never `fader`."""
+
+from .hookspecs import hookimpl
+from .turn import (
+    GenerationRequest,
+    Numbers,
+    PluginInfo,
+    Reading,
+    RequestDraft,
+    Settings,
+    setting,
+)
+
+__all__ = [
+    "GenerationRequest",
+    "Numbers",
+    "PluginInfo",
+    "Reading",
+    "RequestDraft",
+    "Settings",
+    "hookimpl",
+    "setting",
+]

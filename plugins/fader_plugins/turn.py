@@ -1,0 +1,316 @@
+"""What one turn is: the request before and after it is frozen, the events it causes, the numbers they add up to.
+
+Knows no engine and no screen. Everything but `RequestDraft` is frozen and crosses the process border as msgspec.
+Event times (`at_ns`) are `time.perf_counter_ns`, which is one clock for all processes of a machine.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+from fader_backends.base import ContextSpec, Memory, Message, ModelFacts, ModelSpec, SamplerSettings
+from fader_backends.errors import BadValue, Failure
+
+Cost: TypeAlias = Literal["live", "turn", "context", "load"]
+"""When a changed setting acts: at the next token, next turn, in a new context (prefill again), after a reload."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of a plugin's settings. Fields are `Annotated[type, setting(...)] = default`; a `Literal` makes a choice."""
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def setting(
+    help: str,  # noqa: A002 - reads as documentation where it is used
+    *,
+    cost: Cost = "turn",
+    ge: float | None = None,
+    le: float | None = None,
+    step: float | None = None,
+) -> msgspec.Meta:
+    """Describe one settings field: its help line, when a change acts, its bounds and the step of its form control."""
+    return msgspec.Meta(description=help, ge=ge, le=le, extra={"cost": cost, "step": step})
+
+
+class PluginInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plugin says of itself, as data."""
+
+    name: str
+    """Lower-case identifier, unique."""
+    summary: str
+    """One line: what it does when it is on."""
+    settings: type[Settings] = Settings
+    on: bool = True
+    """Whether it starts switched on."""
+    toggle: bool = True
+    """False for plugins without a switch, such as those that only name backends."""
+    needs: frozenset[str] = frozenset()
+    """Capabilities (`BackendInfo.provides`) without which it is greyed out."""
+
+
+class PluginState(msgspec.Struct, frozen=True):
+    """A plugin's switch and settings in one request."""
+
+    on: bool
+    settings: dict[str, Any]
+    """All fields of its settings type as plain data, defaults included."""
+
+
+class RequestDraft(msgspec.Struct, kw_only=True):
+    """A request while plugins plan it: the one mutable value. Unplanned, it is greedy and keeps no state."""
+
+    owner: str
+    """The conversation; reuse never crosses owners."""
+    messages: list[Message]
+    model: ModelSpec
+    context: ContextSpec
+    sampler: SamplerSettings = SamplerSettings()
+    keep_state: bool = False
+    """False: every step evaluates the whole text again."""
+    chunk: int = 128
+    """Most tokens of one row's prefill in one call; a cancel waits for one chunk at the most."""
+    max_tokens: int | None = None
+    stop: list[str] = []
+    ignore_end: bool = False
+    """Go on after end-of-generation tokens; for measurements of fixed length."""
+    now: datetime
+    """The clock the chat template sees; fixed per conversation so that a date cannot break the prefix."""
+    profile: str = ""
+    plugins: dict[str, PluginState] = {}
+
+    def settings(self, plugin: str, kind: type[S]) -> S:
+        """Return the settings of `plugin`, typed."""
+        return _settings(self.plugins, plugin, kind)
+
+    def freeze(self, id: str, submitted_ns: int) -> GenerationRequest:  # noqa: A002
+        """Return the request that nothing can change any more."""
+        return GenerationRequest(
+            id=id,
+            submitted_ns=submitted_ns,
+            owner=self.owner,
+            messages=tuple(self.messages),
+            model=self.model,
+            context=self.context,
+            sampler=self.sampler,
+            keep_state=self.keep_state,
+            chunk=self.chunk,
+            max_tokens=self.max_tokens,
+            stop=tuple(self.stop),
+            ignore_end=self.ignore_end,
+            now=self.now,
+            profile=self.profile,
+            plugins=dict(self.plugins),
+        )
+
+
+class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One turn, as it was when it was sent. Fields as in `RequestDraft`."""
+
+    id: str
+    submitted_ns: int
+    owner: str
+    messages: tuple[Message, ...]
+    model: ModelSpec
+    context: ContextSpec
+    sampler: SamplerSettings
+    keep_state: bool
+    chunk: int
+    max_tokens: int | None
+    stop: tuple[str, ...]
+    ignore_end: bool
+    now: datetime
+    profile: str
+    plugins: dict[str, PluginState]
+
+    @property
+    def enabled(self) -> frozenset[str]:
+        """Names of the plugins that are on."""
+        return frozenset(name for name, state in self.plugins.items() if state.on)
+
+    def settings(self, plugin: str, kind: type[S]) -> S:
+        """Return the settings of `plugin`, typed."""
+        return _settings(self.plugins, plugin, kind)
+
+
+def _settings(plugins: dict[str, PluginState], plugin: str, kind: type[S]) -> S:
+    state = plugins.get(plugin)
+    try:
+        return msgspec.convert(state.settings if state else {}, kind)
+    except msgspec.ValidationError as error:
+        raise BadValue(f"Settings of plugin {plugin!r}: {error}.") from error
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Where a prompt stops being an extension of what the session held."""
+
+    position: int
+    """Index of the first token that differs."""
+    held: str
+    """Text the session held from there on (a few tokens)."""
+    wanted: str
+    """Text the prompt has there (a few tokens); empty when the prompt simply ends."""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Base of all events."""
+
+    request_id: str
+    at_ns: int
+
+
+class Started(Event, frozen=True):
+    """The engine took the request up."""
+
+
+class Loading(Event, frozen=True):
+    """A model or context is being made ready."""
+
+    fraction: float
+
+
+class Loaded(Event, frozen=True):
+    """The model is ready."""
+
+    facts: ModelFacts
+    context: ContextSpec
+    load_ms: float
+
+
+class Rendered(Event, frozen=True):
+    """The prompt's token ids are known."""
+
+    prompt_tokens: int
+
+
+class Restored(Event, frozen=True):
+    """It is known what need not be evaluated again: reused + new = prompt tokens."""
+
+    reused: int
+    new: int
+    by: str | None = None
+    """The plugin that answered."""
+    difference: Difference | None = None
+    """Why not everything that was held could be used."""
+
+
+class Prefilled(Event, frozen=True):
+    """A part of the prompt's new tokens has been evaluated."""
+
+    done: int
+    total: int
+
+
+class Token(Event, frozen=True):
+    """One generated token."""
+
+    index: int
+    """0 for the first of the reply."""
+    step: int
+    """Which evaluation it came from; several tokens of one step were drafted."""
+    token: int
+    text: str
+    """What became visible with it; may be empty (half a character, a possible stop string)."""
+    logprob: float
+    drafted: bool = False
+
+
+FinishReason: TypeAlias = Literal["end", "stop", "length", "context", "cancelled"]
+
+
+class Finished(Event, frozen=True):
+    """The turn is over and the engine is ready for the next."""
+
+    reason: FinishReason
+    text: str
+    """What was still held back. Token texts plus this are the reply."""
+    ids: tuple[int, ...]
+    """The reply's token ids as the next turn must use them."""
+    context_used: int
+    """Tokens that the conversation takes now: prompt and reply."""
+    memory: Memory
+    rss_peak_bytes: int
+
+
+class Failed(Event, frozen=True):
+    """The turn is over because of an error. What was generated before stays valid."""
+
+    failure: Failure
+    text: str = ""
+    ids: tuple[int, ...] = ()
+
+
+class PluginFault(Event, frozen=True):
+    """A plugin raised or was too slow; it is switched off for this engine's life."""
+
+    plugin: str
+    hook: str
+    detail: str
+
+
+AnyEvent: TypeAlias = (
+    Started | Loading | Loaded | Rendered | Restored | Prefilled | Token | Finished | Failed | PluginFault
+)
+
+
+class Numbers(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn in numbers, as `fader.metrics.Stats` defines them. None: not known (yet), or undefined."""
+
+    prompt_tokens: int | None = None
+    reused_tokens: int | None = None
+    processed_tokens: int = 0
+    """New prompt tokens evaluated so far."""
+    output_tokens: int = 0
+    steps: int = 0
+    ttft_ms: float | None = None
+    ttft_parts: dict[str, float] = {}
+    """queue, encode, restore, prefill, first_sample: milliseconds, adding up to ttft_ms."""
+    ttfv_ms: float | None = None
+    tpot_ms: float | None = None
+    itl_p50_ms: float | None = None
+    itl_p95_ms: float | None = None
+    itl_n: int = 0
+    e2e_ms: float | None = None
+    prefill_tps: float | None = None
+    decode_tps: float | None = None
+    drafted_tokens: int = 0
+    load_ms: float | None = None
+    kv_bytes: int | None = None
+    rss_peak_bytes: int | None = None
+    context_used: int | None = None
+    context_length: int | None = None
+    difference: Difference | None = None
+    finish_reason: str | None = None
+    """A FinishReason, or "failed"; None while the turn runs."""
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the overlay, as data."""
+
+    key: str
+    """Stable identity, for comparing with an earlier turn."""
+    label: str
+    value: float | str | None
+    """None is shown as a dash."""
+    unit: str = ""
+    digits: int = 0
+    better: Literal["lower", "higher", "neither"] = "neither"
+    doubtful: bool = False
+    """True: too few samples; shown greyed."""
+    help: str = ""
+    """The definition, as F1 shows it."""
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked, what answered, and what it came to."""
+
+    request: GenerationRequest
+    facts: ModelFacts | None
+    context: ContextSpec | None
+    numbers: Numbers
+    text: str
+    ids: tuple[int, ...]
+    failure: Failure | None = None

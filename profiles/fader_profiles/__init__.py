@@ -1,0 +1,1 @@
+"""Profiles as data: one TOML file each."""
