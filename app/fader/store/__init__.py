@@ -1,0 +1,9 @@
+"""Conversations on disk: a tree of messages in one SQLite file that several instances may share.
+
+Knows nothing of models, engines or screens.
+"""
+
+from .conversations import Store
+from .values import Conversation, Hit, Node, State
+
+__all__ = ["Conversation", "Hit", "Node", "State", "Store"]

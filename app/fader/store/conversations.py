@@ -1,0 +1,273 @@
+"""The store itself: conversations and their messages, written so that nothing said is lost.
+
+Knows SQL and who is alive, not how text came about.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fader_backends.base import Role
+from fader_backends.errors import StoreError, UnknownName
+
+from . import owner, search
+from .database import guarded, open_database, suspect
+from .values import Conversation, Hit, Node, clean, from_micros, pack_ids, title_of, to_micros, unpack_ids
+
+_NODE = (
+    "SELECT m.id, m.conversation, m.parent, m.role, m.content, m.ids, m.state, m.created, m.record, m.owner "
+    "FROM message AS m"
+)
+_CONVERSATION = (
+    "SELECT id, title, profile, created, updated, clock, leaf, "
+    "(SELECT count(*) FROM message WHERE conversation = c.id) AS messages FROM conversation AS c"
+)
+
+
+class Store:
+    """Conversations in one SQLite file. Methods may be called from any thread; every one may raise StoreError."""
+
+    notice: str | None
+    """What the user should know about how the file was opened."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, now: Callable[[], datetime]) -> None:
+        self._path = path
+        self._db = connection
+        self._now = now
+        self._lock = threading.RLock()
+        self._indexed = False
+        self.notice = None
+
+    @classmethod
+    def open(cls, path: Path, now: Callable[[], datetime]) -> Store:
+        """Open the file at `path`, made when it is not there; a damaged one is put aside, and `notice` says so."""
+        path = path.absolute()
+        try:
+            return cls._opened(path, now)
+        except StoreError:
+            if not suspect(path):
+                raise
+            return cls._opened(path, now)  # damage was met only just now; this time it is looked for
+
+    @classmethod
+    def _opened(cls, path: Path, now: Callable[[], datetime]) -> Store:
+        connection, notice = open_database(path, now())
+        store = cls(path, connection, now)
+        store.notice = notice
+        try:
+            store._recover()
+        except BaseException:
+            connection.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Close the file. Closing twice is fine."""
+        with self._lock:
+            self._db.close()
+
+    # --- conversations ------------------------------------------------------------------------------------------------
+
+    def create(self, profile: str) -> Conversation:
+        """Start a conversation. It is listed once it has a message."""
+        moment = self._now()
+        stem = f"{moment.astimezone(UTC):%Y%m%d-%H%M%S}-{moment.microsecond // 1000:03d}"
+        with self._writing() as db:
+            name, number = stem, 2
+            while db.execute("SELECT 1 FROM conversation WHERE id = ?", (name,)).fetchone():
+                name, number = f"{stem}-{number}", number + 1
+            micros = to_micros(moment)
+            db.execute(
+                "INSERT INTO conversation VALUES (?, '', ?, ?, ?, ?, NULL)",
+                (name, clean(profile), micros, micros, moment.isoformat()),
+            )
+        return self.conversation(name)
+
+    def conversation(self, id: str) -> Conversation:  # noqa: A002
+        """Return one conversation. Raises UnknownName."""
+        if rows := self._read(f"{_CONVERSATION} WHERE id = ?", (clean(id),)):
+            return _conversation(rows[0])
+        recent = self._read("SELECT id FROM conversation ORDER BY updated DESC LIMIT 5", ())
+        raise UnknownName("conversation", id, [row[0] for row in recent])
+
+    def conversations(self, limit: int = 200) -> list[Conversation]:
+        """Return conversations that have messages, the one changed last first."""
+        rows = self._read(f"{_CONVERSATION} WHERE messages > 0 ORDER BY updated DESC, rowid DESC LIMIT ?", (limit,))
+        return [_conversation(row) for row in rows]
+
+    def last(self) -> Conversation | None:
+        """Return the conversation changed last."""
+        return next(iter(self.conversations(1)), None)
+
+    def delete(self, conversation: str) -> None:
+        """Delete a conversation with all its messages."""
+        with self._writing() as db:
+            if self._indexed:
+                search.forget(db, conversation)
+            db.execute("DELETE FROM conversation WHERE id = ?", (conversation,))
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        conversation: str,
+        parent: int | None,
+        role: Role,
+        content: str,
+        *,
+        ids: tuple[int, ...] | None = None,
+        state: str = "complete",
+    ) -> Node:
+        """Add a message below `parent` and make it the leaf. It is on the disk when this returns."""
+        content, micros = clean(content), to_micros(self._now())
+        holder = owner.me() if state == "streaming" else None
+        with self._writing() as db:
+            self._belongs(db, conversation, parent)
+            cursor = db.execute(
+                "INSERT INTO message (conversation, parent, role, content, ids, state, created, owner) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (conversation, parent, role, content, pack_ids(ids), state, micros, holder),
+            )
+            node = int(cursor.lastrowid or 0)
+            db.execute("UPDATE conversation SET leaf = ?, updated = ? WHERE id = ?", (node, micros, conversation))
+            if role == "user":
+                titled = "UPDATE conversation SET title = ? WHERE id = ? AND title = ''"
+                db.execute(titled, (title_of(content), conversation))
+            if self._indexed and state != "streaming":
+                search.index(db, node, role, content)
+        return self._node(node)
+
+    def update(
+        self, node: int, *, content: str, ids: tuple[int, ...] | None, state: str, record: bytes | None = None
+    ) -> None:
+        """Write a reply as far as it has come (state "streaming") or its end; `record` None leaves the record alone."""
+        content, micros = clean(content), to_micros(self._now())
+        holder = owner.me() if state == "streaming" else None
+        with self._writing() as db:
+            rows = db.execute(
+                "UPDATE message SET content = ?, ids = ?, state = ?, record = coalesce(?, record), owner = ? "
+                "WHERE id = ? RETURNING conversation, role",
+                (content, pack_ids(ids), state, record, holder, node),
+            ).fetchall()
+            if not rows:
+                raise self._missing(node)
+            db.execute("UPDATE conversation SET updated = ? WHERE id = ?", (micros, rows[0][0]))
+            if self._indexed and state != "streaming":
+                search.index(db, node, rows[0][1], content)
+
+    def set_leaf(self, conversation: str, node: int | None) -> None:
+        """Make `node` the message the conversation stands at; None is before its first message."""
+        with self._writing() as db:
+            self._belongs(db, conversation, node)
+            db.execute("UPDATE conversation SET leaf = ? WHERE id = ?", (node, conversation))
+
+    def path(self, node: int | None) -> list[Node]:
+        """Return the messages from the first one down to `node`."""
+        if node is None:
+            return []
+        climb = (
+            "WITH RECURSIVE up (id, parent, depth) AS (SELECT id, parent, 0 FROM message WHERE id = ? UNION ALL "
+            "SELECT above.id, above.parent, depth + 1 FROM message AS above JOIN up ON above.id = up.parent) "
+        )
+        rows = self._read(f"{climb}{_NODE} JOIN up ON m.id = up.id ORDER BY depth DESC", (node,))
+        if not rows:
+            raise self._missing(node)
+        return [_node(row) for row in rows]
+
+    def children(self, conversation: str, node: int | None) -> list[Node]:
+        """Return the messages directly below `node` (None: the first messages), oldest first."""
+        rows = self._read(f"{_NODE} WHERE conversation = ? AND parent IS ? ORDER BY id", (conversation, node))
+        return [_node(row) for row in rows]
+
+    def search(self, text: str, limit: int = 50) -> list[Hit]:
+        """Return messages that hold all words of `text` (the last one may be a beginning), best first."""
+        with self._lock, guarded(self._path):
+            matches = search.find(self._db, clean(text), limit, self._indexed)
+        hits = []
+        for match in matches:
+            node = self._node(match.node)
+            found = self.conversation(node.conversation)
+            hits.append(Hit(conversation=found, node=node.id, role=node.role, snippet=match.snippet))
+        return hits
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        """Mark replies whose process is gone, and bring the index up to date."""
+        with self._writing() as db:
+            for node, holder in db.execute("SELECT id, owner FROM message WHERE state = 'streaming'").fetchall():
+                if not owner.alive(holder):
+                    db.execute("UPDATE message SET state = 'interrupted', owner = NULL WHERE id = ?", (node,))
+            self._indexed = search.prepare(db)
+        if not self._indexed:
+            plain = "This Python's SQLite has no FTS5: searching old conversations is slower and unranked."
+            self.notice = f"{self.notice} {plain}" if self.notice else plain
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, guarded(self._path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                # A full disk may have rolled back already.
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _read(self, query: str, values: tuple[Any, ...]) -> list[Any]:
+        with self._lock, guarded(self._path):
+            return self._db.execute(query, values).fetchall()
+
+    def _node(self, node: int) -> Node:
+        if rows := self._read(f"{_NODE} WHERE m.id = ?", (node,)):
+            return _node(rows[0])
+        raise self._missing(node)
+
+    def _belongs(self, db: sqlite3.Connection, conversation: str, node: int | None) -> None:
+        """Raise unless the conversation is there and holds `node`."""
+        if not db.execute("SELECT 1 FROM conversation WHERE id = ?", (conversation,)).fetchone():
+            raise StoreError(f"Conversation {conversation} is not there any more.", "", "Start a new conversation.")
+        query = "SELECT 1 FROM message WHERE id = ? AND conversation = ?"
+        if node is not None and not db.execute(query, (node, conversation)).fetchone():
+            raise self._missing(node)
+
+    def _missing(self, node: int) -> StoreError:
+        return StoreError(f"Message {node} is not there any more.", "", "Open the conversation again.")
+
+
+def _node(row: Any) -> Node:
+    *_, state, created, record, holder = row
+    if state == "streaming" and not owner.alive(holder):
+        state = "interrupted"
+    return Node(
+        id=row[0],
+        conversation=row[1],
+        parent=row[2],
+        role=row[3],
+        content=row[4],
+        ids=unpack_ids(row[5]),
+        state=state,
+        created=from_micros(created),
+        record=record,
+    )
+
+
+def _conversation(row: Any) -> Conversation:
+    return Conversation(
+        id=row[0],
+        title=row[1],
+        profile=row[2],
+        created=from_micros(row[3]),
+        updated=from_micros(row[4]),
+        clock=datetime.fromisoformat(row[5]),
+        leaf=row[6],
+        messages=row[7],
+    )
