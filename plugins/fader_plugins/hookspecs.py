@@ -7,9 +7,10 @@ Order of calls:
     in the engine       restore_prefix                  (engine process, once per turn)
     while it streams    readings                        (app process, about 10 times a second)
 
-A plugin that is switched off is not called. Built-in plugins are registered first, so that for hooks where the first
-answer counts a third party is asked before them; `tryfirst`/`trylast` move a plugin within that order. An implementation may take
-fewer arguments than the hook offers. Arguments with defaults are never passed, so they are refused at registration.
+A plugin that is switched off is not called. Order is that of registration (built-ins, installed ones, files); where the
+first answer counts it is the reverse, changed by `tryfirst`/`trylast`, so a third party is asked before a built-in. An
+implementation may take fewer arguments than the hook offers. Arguments with defaults are never passed, so they are
+refused at registration.
 """
 
 from __future__ import annotations

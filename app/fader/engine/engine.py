@@ -1,0 +1,304 @@
+"""`Engine`: owns the model; requests in, events out. The same object runs in its own process and inside `fader run`.
+
+Knows no pipe, no store, no screen. One thread calls `run` or `run_until_idle`; `submit`, `cancel` and `close` may be called
+from any.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+from fader_backends.base import Backend, Extension, Scores, Session
+from fader_backends.errors import ContextFull, FaderError, Failure, Interrupted, OutOfMemory, TurnError
+from fader_plugins.calls import Hooks, common
+from fader_plugins.registry import Registry
+from fader_plugins.turn import (
+    AnyEvent,
+    Difference,
+    Failed,
+    Finished,
+    GenerationRequest,
+    PluginFault,
+    Rendered,
+    Restored,
+    Started,
+)
+
+from .model import LoadedModel
+from .resident import peak_rss_bytes
+from .row import Row
+from .scheduler import choose
+
+EXCERPT = 6
+"""Tokens shown on each side of a prefix difference."""
+
+
+class Engine:
+    """Runs turns. `emit` gets every event, on the engine's thread; `clock` is in nanoseconds."""
+
+    def __init__(
+        self, registry: Registry, emit: Callable[[AnyEvent], None], clock: Callable[[], int] = time.perf_counter_ns
+    ) -> None:
+        self.registry = registry
+        self.emit = emit
+        self.clock = clock
+        self.model = LoadedModel(registry, emit, clock)
+        self._inbox: queue.SimpleQueue[GenerationRequest | None] = queue.SimpleQueue()
+        self._waiting: list[GenerationRequest] = []
+        self._rows: list[Row] = []
+        self._idle: OrderedDict[str, Session] = OrderedDict()
+        """Sessions kept between turns, by owner, least recently used first."""
+        self._cancelled: set[str] = set()
+        self._faulty: set[str] = set()
+        self._closing = False
+
+    def submit(self, request: GenerationRequest) -> None:
+        """Queue a turn."""
+        self._inbox.put(request)
+
+    def cancel(self, request_id: str) -> None:
+        """Stop a turn, waiting or running, as soon as its present chunk allows; others are untouched."""
+        self._cancelled.add(request_id)
+        self.model.interrupt()
+
+    def close(self) -> None:
+        """Make `run` return soon; what is running is cancelled and the model freed."""
+        self._closing = True
+        self.model.interrupt()
+        self._inbox.put(None)
+
+    def run(self) -> None:
+        """Work until closed."""
+        while not self._closing:
+            self._receive(block=not (self._rows or self._waiting))
+            self._work()
+        self._finish()
+
+    def run_until_idle(self) -> None:
+        """Work until nothing is queued or running."""
+        self._receive(block=False)
+        while (self._rows or self._waiting) and not self._closing:
+            self._work()
+            self._receive(block=False)
+        if self._closing:
+            self._finish()
+
+    def _finish(self) -> None:
+        for row in list(self._rows):
+            self._cancel_row(row)
+        self._forget_sessions()
+        self.model.unload()
+
+    def _receive(self, block: bool) -> None:
+        while True:
+            try:
+                request = self._inbox.get(block=block)
+            except queue.Empty:
+                return
+            if request is None:
+                return
+            self._waiting.append(request)
+            block = False
+
+    def _work(self) -> None:
+        """One pass: start what can start, evaluate one batch, hand the scores out."""
+        self.model.resume()
+        self._drop_cancelled()
+        while self._waiting and self._fits(self._waiting[0]):
+            self._start(self._waiting.pop(0))
+        if self._closing or not self._rows:
+            return
+        backend = self.model.backend
+        assert backend is not None
+        plan = choose(self._rows, backend.context.batch)
+        parts = [(row, row.take(count)) for row, count in plan]
+        for row, part, scores in self._evaluate(backend, parts):
+            self._advance(row, part, scores)
+
+    def _drop_cancelled(self) -> None:
+        for request in [request for request in self._waiting if request.id in self._cancelled]:
+            self._waiting.remove(request)
+            self._emit_end(request, "", (), 0)
+        for row in [row for row in self._rows if row.request.id in self._cancelled]:
+            self._cancel_row(row)
+        if not (self._rows or self._waiting) and self._inbox.empty():
+            self._cancelled.clear()
+
+    def _fits(self, request: GenerationRequest) -> bool:
+        """Whether a turn can join what is running: nothing runs, or it asks for the very same model and context."""
+        if not self._rows:
+            return True
+        return self.model.serves(request) and len(self._rows) < self._rows[0].backend.context.rows
+
+    # --- one turn's start and end -------------------------------------------------------------------------------------
+
+    def _start(self, request: GenerationRequest) -> None:
+        self.emit(Started(request_id=request.id, at_ns=self.clock()))
+        session = None
+        try:
+            if not self.model.serves(request):
+                self._forget_sessions()
+            backend = self.model.ready(request, lambda: request.id in self._cancelled or self._closing)
+            prompt = backend.chat(request.messages, request.now)
+            self.emit(Rendered(request_id=request.id, at_ns=self.clock(), prompt_tokens=len(prompt)))
+            if len(prompt) >= backend.context.length:
+                raise ContextFull(
+                    f"The prompt takes {len(prompt):,} tokens; the context holds {backend.context.length:,}.",
+                    "Nothing was cut.",
+                    "Shorten it, start a new chat, or raise the context length.",
+                )
+            session = self._session(backend, request.owner)
+            held = self._restore(backend, session, request, prompt)
+            self._rows.append(Row(request, backend, session, prompt, held, self.emit, self.clock))
+        except Interrupted:
+            self._emit_end(request, "", (), 0)
+        except Exception as error:  # every failure of a turn becomes its Failed event; the engine goes on
+            if session is not None:
+                session.close()
+            self._emit_failed(request, error, "", ())
+
+    def _restore(self, backend: Backend, session: Session, request: GenerationRequest, prompt: list[int]) -> int:
+        shared = common(session.tokens, prompt)
+        difference = None
+        if shared < len(session.tokens):
+            difference = Difference(
+                shared, excerpt(backend, session.tokens[shared:]), excerpt(backend, prompt[shared:])
+            )
+        hooks = Hooks(self.registry, request.enabled - self._faulty, lambda *fault: self._fault(request, *fault))
+        reused, by = hooks.restore_prefix(request, session, prompt)
+        self.emit(
+            Restored(
+                request_id=request.id,
+                at_ns=self.clock(),
+                reused=reused,
+                new=len(prompt) - reused,
+                by=by,
+                difference=difference if by else None,
+            )
+        )
+        return reused
+
+    def _session(self, backend: Backend, owner: str) -> Session:
+        """Return the owner's session, or an empty one; the least recently used idle ones make room."""
+        held = self._idle.pop(owner, None)
+        if held is not None:
+            return held
+        while True:
+            try:
+                return backend.open()
+            except OutOfMemory:
+                if not self._drop_oldest():
+                    raise
+
+    def _drop_oldest(self) -> bool:
+        if not self._idle:
+            return False
+        self._idle.popitem(last=False)[1].close()
+        return True
+
+    def _forget_sessions(self) -> None:
+        while self._drop_oldest():
+            pass
+
+    def _cancel_row(self, row: Row) -> None:
+        row.reason = "cancelled"
+        self._end(row)
+
+    def _end(self, row: Row) -> None:
+        """Finish a row and keep its session for the owner's next turn."""
+        self._rows.remove(row)
+        text, ids = row.close()
+        former = self._idle.pop(row.request.owner, None)
+        if former is not None:
+            former.close()
+        self._idle[row.request.owner] = row.session
+        self._emit_end(row.request, text, ids, len(row.prompt) + len(ids), row)
+
+    def _fail(self, row: Row, error: Exception) -> None:
+        self._rows.remove(row)
+        row.session.close()
+        self._emit_failed(row.request, error, row.stream.flush(), tuple(row.ids))
+
+    # --- evaluating ---------------------------------------------------------------------------------------------------
+
+    def _evaluate(self, backend: Backend, parts: list[tuple[Row, Extension]]) -> list[tuple[Row, Extension, Scores]]:
+        """Evaluate all parts in one call; on an error each alone, so that a row fails only for itself."""
+        try:
+            scores = backend.evaluate([part for _, part in parts])
+        except Interrupted:
+            return []
+        except OutOfMemory as error:
+            if self._drop_oldest():
+                return []
+            if len(parts) == 1:
+                self._fail(parts[0][0], error)
+                return []
+        except Exception as error:  # every failure of a turn becomes its Failed event; the engine goes on
+            if len(parts) == 1:
+                self._fail(parts[0][0], error)
+                return []
+        else:
+            return [(row, part, one) for (row, part), one in zip(parts, scores, strict=True)]
+        done: list[tuple[Row, Extension, Scores]] = []
+        for part in parts:
+            done += self._evaluate(backend, [part])
+        return done
+
+    def _advance(self, row: Row, part: Extension, scores: Scores) -> None:
+        try:
+            row.give(part, scores)
+        except Exception as error:  # every failure of a turn becomes its Failed event; the engine goes on
+            self._fail(row, error)
+            return
+        if row.reason:
+            self._end(row)
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def _emit_end(
+        self, request: GenerationRequest, text: str, ids: tuple[int, ...], used: int, row: Row | None = None
+    ) -> None:
+        self._cancelled.discard(request.id)
+        reason = row.reason if row is not None and row.reason else "cancelled"
+        self.emit(
+            Finished(
+                request_id=request.id,
+                at_ns=self.clock(),
+                reason=reason,
+                text=text,
+                ids=ids,
+                context_used=used,
+                memory=self.model.memory(),
+                rss_peak_bytes=peak_rss_bytes(),
+            )
+        )
+
+    def _emit_failed(self, request: GenerationRequest, error: Exception, text: str, ids: tuple[int, ...]) -> None:
+        self._cancelled.discard(request.id)
+        self.emit(Failed(request_id=request.id, at_ns=self.clock(), failure=failure_of(error), text=text, ids=ids))
+
+    def _fault(self, request: GenerationRequest, plugin: str, hook: str, detail: str) -> None:
+        self._faulty.add(plugin)
+        self.emit(PluginFault(request_id=request.id, at_ns=self.clock(), plugin=plugin, hook=hook, detail=detail))
+
+
+def failure_of(error: Exception) -> Failure:
+    """Return any exception as a value; one that nobody foresaw goes to stderr with its traceback, which is the log."""
+    if isinstance(error, FaderError):
+        return error.failure
+    traceback.print_exception(error)
+    return TurnError(
+        "The engine met an error it does not know.",
+        f"{type(error).__name__}: {error}",
+        "Try again; the log has the details (`fader paths` says where).",
+    ).failure
+
+
+def excerpt(backend: Backend, tokens: Sequence[int]) -> str:
+    """Return the text of the first few tokens; control tokens as their number in brackets."""
+    pieces = [backend.piece(token) or f"<{token}>".encode() for token in tokens[:EXCERPT]]
+    return b"".join(pieces).decode(errors="replace")

@@ -1,0 +1,138 @@
+"""`Row`: one turn in work, from its prompt's ids to its finish.
+
+Knows its own session and generator, not the other rows, not how batches are chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from fader_backends.base import Backend, Extension, Pick, Scores, Session
+from fader_backends.sampling import chain
+from fader_plugins.calls import common
+from fader_plugins.turn import AnyEvent, FinishReason, GenerationRequest, Prefilled, Token
+
+from .decode import Step, decode
+from .text import TextStream
+
+
+class Row:
+    """One running turn.
+
+    `session` holds the first `held` tokens of `prompt`; `emit` gets Prefilled and Token events; `clock` is in nanoseconds.
+    """
+
+    def __init__(
+        self,
+        request: GenerationRequest,
+        backend: Backend,
+        session: Session,
+        prompt: list[int],
+        held: int,
+        emit: Callable[[AnyEvent], None],
+        clock: Callable[[], int],
+    ) -> None:
+        self.request = request
+        self.backend = backend
+        self.session = session
+        self.prompt = prompt
+        self.emit = emit
+        self.clock = clock
+        self.stream = TextStream(request.stop)
+        self.ids: list[int] = []
+        self.reason: FinishReason | None = None
+        self.steps = 0
+        self._generator = decode(prompt, held, chain(request.sampler), request.keep_state)
+        self._step: Step = next(self._generator)
+        self._done = 0
+        self._scores: list[Scores] = []
+
+    @property
+    def remaining(self) -> int:
+        """Tokens of the present step that are still to be evaluated."""
+        return len(self._step.tokens) - self._done
+
+    @property
+    def prefilling(self) -> bool:
+        """Whether the reply has not begun."""
+        return self.steps == 0
+
+    def take(self, limit: int) -> Extension:
+        """Return the next part of the present step, at most `limit` tokens."""
+        step = self._step
+        if self._done == 0 and len(self.session.tokens) > step.keep:
+            self.session.rewind(step.keep)
+        end = min(self._done + limit, len(step.tokens))
+        rows = max(0, end - max(self._done, len(step.tokens) - step.rows))
+        return Extension(self.session, step.tokens[self._done : end], rows)
+
+    def give(self, part: Extension, scores: Scores) -> None:
+        """Take the scores of a part that was evaluated; at the end of a step, sample and go on."""
+        self._done += len(part.tokens)
+        if part.rows:
+            self._scores.append(scores)
+        if self.prefilling:
+            self.emit(
+                Prefilled(request_id=self.request.id, at_ns=self.clock(), done=self._done, total=len(self._step.tokens))
+            )
+        if self.remaining:
+            return
+        gathered = self._scores[0] if len(self._scores) == 1 else np.concatenate(self._scores)
+        self._step = self._generator.send(gathered)
+        self._done, self._scores = 0, []
+        at_ns = self.clock()
+        for pick in self._step.picks:
+            self._accept(pick, at_ns, drafted=pick is not self._step.picks[-1])
+            if self.reason:
+                break
+        self.steps += 1
+
+    def _accept(self, pick: Pick, at_ns: int, drafted: bool) -> None:
+        request = self.request
+        if pick.token in self.backend.end_tokens and not request.ignore_end:
+            self.reason = "end"
+            return
+        self.ids.append(pick.token)
+        text = self.stream.feed(self.backend.piece(pick.token))
+        self.emit(
+            Token(
+                request_id=request.id,
+                at_ns=at_ns,
+                index=len(self.ids) - 1,
+                step=self.steps,
+                token=pick.token,
+                text=text,
+                logprob=pick.logprob,
+                drafted=drafted,
+            )
+        )
+        if self.stream.stopped:
+            self.reason = "stop"
+        elif request.max_tokens is not None and len(self.ids) >= request.max_tokens:
+            self.reason = "length"
+        elif len(self.prompt) + len(self.ids) >= self.backend.context.length:
+            self.reason = "context"
+
+    def close(self) -> tuple[str, tuple[int, ...]]:
+        """End the turn: leave only right tokens in the session; return the last text and the reply's ids.
+
+        Where a stop string cut the reply, the ids are those of the text that stays.
+        """
+        self._generator.close()
+        ids = tuple(self.ids)
+        if self.stream.stopped:
+            ids = self._cut_ids()
+        self.session.rewind(common(self.session.tokens, [*self.prompt, *self.ids]))
+        return self.stream.flush(), ids
+
+    def _cut_ids(self) -> tuple[int, ...]:
+        kept, ids = self.stream.kept, []
+        for token in self.ids:
+            piece = self.backend.piece(token)
+            if len(piece) > kept:
+                ids += self.backend.encode(piece[:kept].decode(errors="replace")) if kept else []
+                break
+            ids.append(token)
+            kept -= len(piece)
+        return tuple(ids)

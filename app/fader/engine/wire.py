@@ -1,0 +1,50 @@
+"""What crosses the pipes between app and engine process: length-prefixed msgpack of commands and events.
+
+Knows neither of the two.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import BinaryIO, TypeAlias
+
+import msgspec
+from fader_plugins.turn import AnyEvent, GenerationRequest
+
+LENGTH = struct.Struct("<I")
+
+
+class Submit(msgspec.Struct, frozen=True, tag=True):
+    """Run this turn."""
+
+    request: GenerationRequest
+
+
+class Cancel(msgspec.Struct, frozen=True, tag=True):
+    """Stop that turn."""
+
+    request_id: str
+
+
+Command: TypeAlias = Submit | Cancel
+
+encoder = msgspec.msgpack.Encoder()
+commands: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)
+events: msgspec.msgpack.Decoder[AnyEvent] = msgspec.msgpack.Decoder(AnyEvent)
+
+
+def write(pipe: BinaryIO, value: Command | AnyEvent) -> None:
+    """Write one value and flush. Raises OSError when the other side is gone."""
+    data = encoder.encode(value)
+    pipe.write(LENGTH.pack(len(data)) + data)
+    pipe.flush()
+
+
+def read(pipe: BinaryIO) -> bytes | None:
+    """Read one value's bytes; None when the other side is gone, also in the middle of a value."""
+    head = pipe.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    (size,) = LENGTH.unpack(head)
+    data = pipe.read(size)
+    return data if len(data) == size else None

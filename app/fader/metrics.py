@@ -1,0 +1,196 @@
+"""`Stats`: the only definition of every number, as a fold over a turn's events.
+
+Knows no screen and no clock; all times are those the events carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from fader_backends.base import ContextSpec, ModelFacts
+from fader_backends.errors import Failure
+from fader_plugins.turn import (
+    AnyEvent,
+    Difference,
+    Failed,
+    Finished,
+    GenerationRequest,
+    Loaded,
+    Numbers,
+    Prefilled,
+    Rendered,
+    Restored,
+    RunRecord,
+    Started,
+    Token,
+)
+
+MS = 1e-6
+
+
+class Stats(msgspec.Struct, kw_only=True):
+    """What is known of one turn. `fold` takes the events in order; `numbers` may be asked at any time.
+
+    TTFT      submit to first token id, without model load; its parts add up to it
+    TTFV      submit to first visible character, without model load
+    ITL       each gap between token ids; a step that accepts several tokens is one gap
+    TPOT      (last token - first token) / (n - 1); undefined for n < 2
+    E2E       submit to last token, model load included
+    prefill   processed prompt tokens / prefill time
+    decode    1 / TPOT
+    """
+
+    request: GenerationRequest
+    facts: ModelFacts | None = None
+    context: ContextSpec | None = None
+    started_ns: int | None = None
+    load_ns: int = 0
+    load_ms: float | None = None
+    rendered_ns: int | None = None
+    restored_ns: int | None = None
+    prefilled_ns: int | None = None
+    first_ns: int | None = None
+    visible_ns: int | None = None
+    last_ns: int | None = None
+    step: int = -1
+    gaps_ms: list[float] = []
+    prompt_tokens: int | None = None
+    reused: int | None = None
+    processed: int = 0
+    output: int = 0
+    steps: int = 0
+    drafted: int = 0
+    difference: Difference | None = None
+    finished: Finished | None = None
+    failure: Failure | None = None
+    texts: list[str] = []
+    ids: list[int] = []
+
+    def fold(self, event: AnyEvent) -> Stats:
+        """Take one event of this turn in; return self."""
+        match event:
+            case Started():
+                self.started_ns = event.at_ns
+            case Loaded():
+                self.facts, self.context = event.facts, event.context
+                self.load_ms = event.load_ms
+                self.load_ns += round(event.load_ms / MS)
+            case Rendered():
+                self.rendered_ns, self.prompt_tokens = event.at_ns, event.prompt_tokens
+            case Restored():
+                self.restored_ns, self.reused, self.difference = event.at_ns, event.reused, event.difference
+            case Prefilled():
+                self.prefilled_ns, self.processed = event.at_ns, event.done
+            case Token():
+                self._token(event)
+            case Finished():
+                self.finished = event
+                self.texts.append(event.text)
+            case Failed():
+                self.failure = event.failure
+                self.texts.append(event.text)
+            case _:
+                pass
+        return self
+
+    def _token(self, event: Token) -> None:
+        self.output += 1
+        self.drafted += event.drafted
+        self.ids.append(event.token)
+        self.texts.append(event.text)
+        if self.first_ns is None:
+            self.first_ns = event.at_ns
+        elif event.step != self.step and self.last_ns is not None:
+            self.gaps_ms.append((event.at_ns - self.last_ns) * MS)
+        if event.step != self.step:
+            self.steps += 1
+            self.step = event.step
+        if event.text and self.visible_ns is None:
+            self.visible_ns = event.at_ns
+        self.last_ns = event.at_ns
+
+    @property
+    def text(self) -> str:
+        """The reply so far."""
+        return "".join(self.texts)
+
+    def numbers(self) -> Numbers:
+        """Return every number that is known now."""
+        submitted = self.request.submitted_ns
+        tpot = None
+        if self.output > 1 and self.first_ns is not None and self.last_ns is not None:
+            tpot = (self.last_ns - self.first_ns) * MS / (self.output - 1)
+        prefill_ms = span(self.restored_ns, self.prefilled_ns)
+        finished = self.finished
+        return Numbers(
+            prompt_tokens=self.prompt_tokens,
+            reused_tokens=self.reused,
+            processed_tokens=self.processed,
+            output_tokens=self.output,
+            steps=self.steps,
+            ttft_ms=self._since_submit(self.first_ns),
+            ttft_parts=self._parts(),
+            ttfv_ms=self._since_submit(self.visible_ns),
+            tpot_ms=tpot,
+            itl_p50_ms=percentile(self.gaps_ms, 50),
+            itl_p95_ms=percentile(self.gaps_ms, 95),
+            itl_n=len(self.gaps_ms),
+            e2e_ms=span(submitted, self.last_ns),
+            prefill_tps=self.processed * 1000 / prefill_ms if prefill_ms else None,
+            decode_tps=1000 / tpot if tpot else None,
+            drafted_tokens=self.drafted,
+            load_ms=self.load_ms,
+            kv_bytes=finished.memory.kv_bytes if finished else None,
+            rss_peak_bytes=finished.rss_peak_bytes if finished else None,
+            context_used=finished.context_used if finished else (self.prompt_tokens or 0) + self.output,
+            context_length=self.context.length if self.context else None,
+            difference=self.difference,
+            finish_reason=finished.reason if finished else "failed" if self.failure else None,
+        )
+
+    def record(self) -> RunRecord:
+        """Return the turn as it goes into the store and into evidence."""
+        return RunRecord(
+            request=self.request,
+            facts=self.facts,
+            context=self.context,
+            numbers=self.numbers(),
+            text=self.text,
+            ids=self.finished.ids if self.finished else tuple(self.ids),
+            failure=self.failure,
+        )
+
+    def _since_submit(self, at_ns: int | None) -> float | None:
+        return None if at_ns is None else (at_ns - self.request.submitted_ns - self.load_ns) * MS
+
+    def _parts(self) -> dict[str, float]:
+        marks = (
+            ("queue", self.request.submitted_ns, self.started_ns),
+            ("encode", self.started_ns, self.rendered_ns),
+            ("restore", self.rendered_ns, self.restored_ns),
+            ("prefill", self.restored_ns, self.prefilled_ns),
+            ("first_sample", self.prefilled_ns, self.first_ns),
+        )
+        parts = {}
+        for name, begin, end in marks:
+            took = span(begin, end)
+            if took is not None:
+                parts[name] = took - (self.load_ns * MS if name == "encode" else 0.0)
+        return parts
+
+
+def span(begin_ns: int | None, end_ns: int | None) -> float | None:
+    """Return the milliseconds between two stamps, None where one is missing."""
+    return None if begin_ns is None or end_ns is None else (end_ns - begin_ns) * MS
+
+
+def percentile(samples: Sequence[float] | Iterable[float], percent: float) -> float | None:
+    """Return the percentile by linear interpolation between closest ranks (numpy's default); None without samples."""
+    ordered = sorted(samples)
+    if not ordered:
+        return None
+    place = (len(ordered) - 1) * percent / 100
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)

@@ -1,0 +1,29 @@
+"""Names the built-in backends by import path, so that a library is imported only when its backend is chosen."""
+
+from __future__ import annotations
+
+from fader_backends.base import BackendInfo
+
+from .hookspecs import hookimpl
+from .turn import PluginInfo
+
+info = PluginInfo(name="known_backends", summary="The backends that ship with Fader", toggle=False)
+
+
+@hookimpl
+def backends() -> list[BackendInfo]:
+    """Name llama.cpp and the deterministic fake."""
+    return [
+        BackendInfo(
+            name="llama.cpp",
+            summary="GGUF models on the CPU, and on GPUs where the library was built for them",
+            loader="fader_backends.llamacpp:load",
+            provides=frozenset({"rewind", "fork", "save", "rows", "interrupt", "kv_types"}),
+        ),
+        BackendInfo(
+            name="echo",
+            summary="Repeats what you say; no model needed",
+            loader="fader_backends.echo:load",
+            provides=frozenset({"rewind", "fork", "save", "rows", "interrupt"}),
+        ),
+    ]
