@@ -9,7 +9,6 @@ from __future__ import annotations
 import queue
 import time
 import traceback
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from fader_backends.base import Backend, Extension, Scores, Session
@@ -32,6 +31,7 @@ from .model import LoadedModel
 from .resident import peak_rss_bytes
 from .row import Row
 from .scheduler import choose
+from .sessions import Sessions
 
 EXCERPT = 6
 """Tokens shown on each side of a prefix difference."""
@@ -50,8 +50,7 @@ class Engine:
         self._inbox: queue.SimpleQueue[GenerationRequest | None] = queue.SimpleQueue()
         self._waiting: list[GenerationRequest] = []
         self._rows: list[Row] = []
-        self._idle: OrderedDict[str, Session] = OrderedDict()
-        """Sessions kept between turns, by owner, least recently used first."""
+        self._sessions = Sessions()
         self._cancelled: set[str] = set()
         self._faulty: set[str] = set()
         self._closing = False
@@ -90,7 +89,7 @@ class Engine:
     def _finish(self) -> None:
         for row in list(self._rows):
             self._cancel_row(row)
-        self._forget_sessions()
+        self._sessions.forget()
         self.model.unload()
 
     def _receive(self, block: bool) -> None:
@@ -141,7 +140,7 @@ class Engine:
         session = None
         try:
             if not self.model.serves(request):
-                self._forget_sessions()
+                self._sessions.forget()
             backend = self.model.ready(request, lambda: request.id in self._cancelled or self._closing)
             prompt = backend.chat(request.messages, request.now)
             self.emit(Rendered(request_id=request.id, at_ns=self.clock(), prompt_tokens=len(prompt)))
@@ -151,7 +150,7 @@ class Engine:
                     "Nothing was cut.",
                     "Shorten it, start a new chat, or raise the context length.",
                 )
-            session = self._session(backend, request.owner)
+            session = self._sessions.take(backend, request.owner)
             held = self._restore(backend, session, request, prompt)
             self._rows.append(Row(request, backend, session, prompt, held, self.emit, self.clock))
         except Interrupted:
@@ -182,28 +181,6 @@ class Engine:
         )
         return reused
 
-    def _session(self, backend: Backend, owner: str) -> Session:
-        """Return the owner's session, or an empty one; the least recently used idle ones make room."""
-        held = self._idle.pop(owner, None)
-        if held is not None:
-            return held
-        while True:
-            try:
-                return backend.open()
-            except OutOfMemory:
-                if not self._drop_oldest():
-                    raise
-
-    def _drop_oldest(self) -> bool:
-        if not self._idle:
-            return False
-        self._idle.popitem(last=False)[1].close()
-        return True
-
-    def _forget_sessions(self) -> None:
-        while self._drop_oldest():
-            pass
-
     def _cancel_row(self, row: Row) -> None:
         row.reason = "cancelled"
         self._end(row)
@@ -212,10 +189,7 @@ class Engine:
         """Finish a row and keep its session for the owner's next turn."""
         self._rows.remove(row)
         text, ids = row.close()
-        former = self._idle.pop(row.request.owner, None)
-        if former is not None:
-            former.close()
-        self._idle[row.request.owner] = row.session
+        self._sessions.keep(row.request.owner, row.session)
         self._emit_end(row.request, text, ids, len(row.prompt) + len(ids), row)
 
     def _fail(self, row: Row, error: Exception) -> None:
@@ -232,7 +206,7 @@ class Engine:
         except Interrupted:
             return []
         except OutOfMemory as error:
-            if self._drop_oldest():
+            if self._sessions.drop_oldest():
                 return []
             if len(parts) == 1:
                 self._fail(parts[0][0], error)
