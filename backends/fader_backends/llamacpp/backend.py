@@ -1,0 +1,205 @@
+"""Owns a loaded llama.cpp model with its context and its sessions: the `Backend` of GGUF files.
+
+Knows no sampling and no conversation beyond turning messages into ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+import numpy as np
+
+from fader_backends import template
+from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSpec, Progress, Scores
+from fader_backends.errors import BadScores, ContextFull, FaderError, Interrupted, OutOfMemory, TurnError
+from fader_backends.llamacpp.context import Context, Stretch
+from fader_backends.llamacpp.layout import Layout, plan
+from fader_backends.llamacpp.library import LOG, Switch, bindings, versions
+from fader_backends.llamacpp.session import LlamaSession
+from fader_backends.llamacpp.weights import Weights
+from fader_backends.prompt import Encoder
+
+
+def open_backend(model: ModelSpec, context: ContextSpec, progress: Progress) -> LlamaCpp:
+    """Load weights, then make the first context; nothing stays behind when either fails."""
+    weights = Weights(model, progress)
+    try:
+        return LlamaCpp(model, weights, context)
+    except BaseException:
+        weights.close()
+        raise
+
+
+class LlamaCpp:
+    """`base.Backend` over one model; `base` says what each method promises."""
+
+    def __init__(self, model: ModelSpec, weights: Weights, context: ContextSpec) -> None:
+        self._weights = weights
+        self._vocabulary = vocabulary = weights.vocabulary
+        self._template = template.choose(weights.file.chat_template, model.template, weights.file.name)
+        self._encoder = Encoder(vocabulary.parse, vocabulary.control, vocabulary.bos, vocabulary.adds_bos)
+        self._switch = Switch(bindings())
+        self._fingerprint = weights.fingerprint()
+        self._sessions: dict[int, LlamaSession] = {}
+        self.end_tokens = vocabulary.end_tokens
+        self._live: Context | None = None
+        self._set_up(context)
+
+    def _set_up(self, spec: ContextSpec) -> None:
+        layout = plan(spec, self._weights.file)
+        self._live = live = Context(self._weights, layout, self._switch)
+        self.context = msgspec.structs.replace(
+            spec, length=live.length, rows=layout.rows, batch=live.batch, threads=layout.threads
+        )
+        self.facts = self._weights.facts("llamacpp", layout.threads)
+        self.state_key = self._key(layout)
+
+    def _key(self, layout: Layout) -> str:
+        version = "/".join(versions().values())
+        kinds = f"k={layout.type_k} v={layout.type_v} flash={layout.flash_attention}"
+        return f"llamacpp {version} {self._fingerprint} {kinds}"
+
+    def configure(self, context: ContextSpec) -> None:
+        """Make a new context; when that fails, go back to one like the present and raise."""
+        before = self.context
+        for session in list(self._sessions.values()):
+            session.close()
+        if self._live is not None:
+            self._live.close()  # first, or there would have to be room for both
+            self._live = None
+        try:
+            self._set_up(context)
+        except FaderError:
+            self._set_up(before)
+            raise
+
+    def open(self) -> LlamaSession:
+        """Return an empty session."""
+        row = next((row for row in range(self.context.rows) if row not in self._sessions), None)
+        if row is None:
+            raise OutOfMemory(f"All {self.context.rows} rows are in use.", "", "Close one, or set more rows.")
+        session = self._sessions[row] = LlamaSession(self, row)
+        return session
+
+    def release(self, session: LlamaSession) -> None:
+        """Take a session's row back and forget what it holds."""
+        self.context_of(session).cut(session.row, -1)
+        del self._sessions[session.row]
+
+    def context_of(self, session: LlamaSession) -> Context:
+        """Return the context a session lives in. Raises ValueError when it was closed."""
+        if self._live is None or self._sessions.get(session.row) is not session:
+            raise ValueError("this session is closed")
+        return self._live
+
+    def evaluate(self, work: Sequence[Extension]) -> list[Scores]:
+        """Run several sessions in one call."""
+        stretches = self._checked(work)
+        if self._switch.on:
+            raise Interrupted
+        for extension in work:
+            if extension.session.lost:  # type: ignore[attr-defined]
+                self.rebuild(extension.session)  # type: ignore[arg-type]
+        live = self._live
+        assert live is not None
+        if not any(stretch.tokens for stretch in stretches):
+            return [np.empty((0, self._vocabulary.size), np.float32) for _ in work]
+        code = live.run(stretches)
+        try:
+            if code:
+                raise self._failure(code, stretches)
+            scores = live.scores(stretches)
+        except (BadScores, TurnError, Interrupted):
+            for extension in work:
+                extension.session.restore(len(extension.session.tokens))  # type: ignore[attr-defined]
+            raise
+        for extension in work:
+            extension.session.held.extend(extension.tokens)  # type: ignore[attr-defined]
+        return scores
+
+    def _checked(self, work: Sequence[Extension]) -> list[Stretch]:
+        stretches = []
+        total = 0
+        for session, tokens, rows in work:
+            if not isinstance(session, LlamaSession):
+                raise ValueError("this session belongs to another backend")
+            self.context_of(session)
+            if not 0 <= rows <= len(tokens):
+                raise ValueError(f"{rows} rows of {len(tokens)} tokens cannot be scored")
+            if len(session.held) + len(tokens) > self.context.length:
+                raise ContextFull(
+                    f"{len(session.held) + len(tokens):,} tokens do not fit a context of {self.context.length:,}.",
+                    "",
+                    "Start a new conversation, shorten the message, or set a longer context.",
+                )
+            total += len(tokens)
+            stretches.append(Stretch(session.row, len(session.held), tokens, rows))
+        if total > self.context.batch:
+            raise ValueError(f"{total} tokens in one call; at most {self.context.batch} are allowed")
+        if len({stretch.row for stretch in stretches}) < len(stretches):
+            raise ValueError("a session appears twice in one call")
+        return stretches
+
+    def _failure(self, code: int, work: Sequence[Stretch]) -> TurnError | Interrupted:
+        if code == 2:
+            return Interrupted()
+        if code == 1:
+            held = sum(len(session.held) for session in self._sessions.values())
+            return OutOfMemory(
+                f"The context has no room for {sum(len(s.tokens) for s in work):,} more tokens.",
+                f"Its {self.context.length:,} cells serve all rows together, and {held:,} tokens are held.",
+                "Close other rows, or set a longer context.",
+            )
+        return TurnError("llama.cpp could not evaluate this.", f"{LOG.reason(list(LOG.lines)[-5:])} (code {code})")
+
+    def rebuild(self, session: LlamaSession) -> None:
+        """Evaluate a session's tokens again if the context lost them."""
+        if not session.lost:
+            return
+        tokens, session.held, session.lost = session.held, [], False
+        try:
+            session.extend(tokens, 0)
+        except BaseException:
+            self.context_of(session).cut(session.row, -1)
+            session.held, session.lost = tokens, True
+            raise
+
+    def joined(self, scores: Sequence[Scores]) -> Scores:
+        """Return the rows of several calls as one array."""
+        return np.concatenate(scores)
+
+    def chat(self, messages: Sequence[Message], now: datetime) -> list[int]:
+        """Return the prompt's token ids."""
+        bos, eos = self._vocabulary.bos_text, self._vocabulary.eos_text
+        return self._encoder.prompt(messages, lambda chat: template.render(self._template, chat, now, bos, eos))
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of plain text."""
+        return self._encoder.plain(text)
+
+    def piece(self, token: int) -> bytes:
+        """Return the bytes a token stands for."""
+        return self._vocabulary.piece(token)
+
+    def memory(self) -> Memory:
+        """Return what is held now."""
+        return Memory(weights_bytes=self._weights.bytes, kv_bytes=self._live.kv_bytes if self._live else None)
+
+    def interrupt(self) -> None:
+        """Stop a running `evaluate`, and every later one until `resume`. From any thread."""
+        self._switch.set(True)
+
+    def resume(self) -> None:
+        """Undo `interrupt`."""
+        self._switch.set(False)
+
+    def close(self) -> None:
+        """Free context, then model."""
+        for session in list(self._sessions.values()):
+            session.close()
+        if self._live is not None:
+            self._live.close()
+            self._live = None
+        self._weights.close()

@@ -1,0 +1,174 @@
+"""Owns one llama.cpp context: its memory of sequences, its batch, and the call that runs it.
+
+Knows sequence ids and positions, but neither sessions nor messages.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fader_backends.base import Scores
+from fader_backends.errors import BadScores, LoadError, OutOfMemory
+from fader_backends.ggml_types import CACHE_TYPES
+from fader_backends.llamacpp.layout import FLASH_ATTENTION, Layout
+from fader_backends.llamacpp.library import LOG, Switch, bindings
+from fader_backends.llamacpp.weights import Weights
+
+
+class Stretch(NamedTuple):
+    """Tokens of one sequence in a batch."""
+
+    row: int
+    start: int
+    tokens: Sequence[int]
+    scored: int
+    """How many of the last tokens get scores."""
+
+
+class Context:
+    """A context of `weights`, which must outlive it."""
+
+    def __init__(self, weights: Weights, layout: Layout, switch: Switch) -> None:
+        """Raises OutOfMemory or LoadError with what the library said."""
+        library = self._library = bindings()
+        self._switch = switch
+        self._vocabulary = weights.vocabulary.size
+        parameters = library.llama_context_default_params()
+        parameters.n_ctx = layout.length
+        parameters.n_batch = layout.batch
+        parameters.n_ubatch = layout.ubatch
+        parameters.n_seq_max = layout.rows
+        parameters.n_threads = parameters.n_threads_batch = layout.threads
+        parameters.flash_attn_type = FLASH_ATTENTION[layout.flash_attention]
+        parameters.type_k = CACHE_TYPES[layout.type_k]
+        parameters.type_v = CACHE_TYPES[layout.type_v]
+        parameters.kv_unified = True
+        parameters.no_perf = True
+        parameters.abort_callback = switch.callback
+        parameters.abort_callback_data = switch.data
+        with LOG.listen() as lines:
+            self.pointer: Any = library.llama_init_from_model(weights.pointer, parameters)
+        if not self.pointer:
+            raise _refused(layout, LOG.reason(lines))
+        self.memory: Any = library.llama_get_memory(self.pointer)
+        self.length: int = library.llama_n_ctx(self.pointer)
+        self.batch: int = library.llama_n_batch(self.pointer)
+        self.kv_bytes = _reported_bytes(lines)
+        self._scores_at = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)(
+            ctypes.cast(library.llama_get_logits_ith, ctypes.c_void_p).value or 0
+        )
+        self._make_batch()
+
+    def _make_batch(self) -> None:
+        """Make the arrays of every batch to come; only their contents change from call to call."""
+        size = self.batch
+        self._tokens = np.zeros(size, np.int32)
+        self._positions = np.zeros(size, np.int32)
+        self._rows = np.zeros(size, np.int32)
+        self._scored = np.zeros(size, np.int8)
+        self._counts = np.ones(size, np.int32)
+        self._row_pointers = (self._rows.ctypes.data + 4 * np.arange(size)).astype(np.uintp)
+        self._order = np.arange(self.length + size, dtype=np.int32)
+        fields = {
+            "token": self._tokens,
+            "pos": self._positions,
+            "n_seq_id": self._counts,
+            "seq_id": self._row_pointers,
+            "logits": self._scored,
+        }
+        self._struct = self._library.llama_batch()
+        for name, kind in self._library.llama_batch._fields_:
+            if name in fields:
+                setattr(self._struct, name, ctypes.cast(fields[name].ctypes.data, kind))
+
+    def run(self, work: Sequence[Stretch]) -> int:
+        """Evaluate at most `batch` tokens; return the library's code.
+
+        0: done. 1: no room in the cache. 2: interrupted. Negative: refused. After anything but 0 the caller must
+        cut the sequences back, because some of the batch may have been evaluated.
+        """
+        end = 0
+        for row, start, tokens, scored in work:
+            begin, end = end, end + len(tokens)
+            self._tokens[begin:end] = tokens
+            self._positions[begin:end] = self._order[start : start + len(tokens)]
+            self._rows[begin:end] = row
+            self._scored[begin : end - scored] = 0
+            self._scored[end - scored : end] = 1
+        self._struct.n_tokens = end
+        code: int = self._library.llama_decode(self.pointer, self._struct)
+        return code
+
+    def scores(self, work: Sequence[Stretch]) -> list[Scores]:
+        """Copy out the scores of the batch that just ran. Raises BadScores when they cannot be sampled from."""
+        result = []
+        end = 0
+        size = self._vocabulary * 4
+        for stretch in work:
+            end += len(stretch.tokens)
+            scores = np.empty((stretch.scored, self._vocabulary), np.float32)
+            target = scores.ctypes.data
+            for place in range(end - stretch.scored, end):
+                source = self._scores_at(self.pointer, place)
+                if not source:
+                    raise BadScores("llama.cpp returned no scores.", "", "Send the message again.")
+                ctypes.memmove(target, source, size)
+                target += size
+            if stretch.scored and not np.isfinite(scores.max(axis=1)).all():  # the maximum of a row with a NaN is NaN
+                raise BadScores(
+                    "The model returned scores that are no numbers.",
+                    "The model file may be damaged, or its number type overflows on this device.",
+                    "Try another quantisation, or flash_attention = off.",
+                )
+            result.append(scores)
+        return result
+
+    def cut(self, row: int, length: int) -> bool:
+        """Forget what `row` holds from position `length` on; False when this kind of memory cannot."""
+        done: bool = self._library.llama_memory_seq_rm(self.memory, row, length, -1)
+        return done
+
+    def share(self, row: int, other: int) -> None:
+        """Let the empty row `other` hold what `row` holds; no state is copied."""
+        self._library.llama_memory_seq_cp(self.memory, row, other, -1, -1)
+
+    def save(self, row: int) -> bytes:
+        """Copy a row's state out. Raises OutOfMemory."""
+        size = self._library.llama_state_seq_get_size(self.pointer, row)
+        try:
+            buffer = (ctypes.c_uint8 * size)()
+        except MemoryError as error:
+            raise OutOfMemory(f"No memory for {size / 2**20:,.0f} MiB of saved state.") from error
+        written = self._library.llama_state_seq_get_data(self.pointer, buffer, size, row)
+        return bytes(memoryview(buffer)[:written])
+
+    def load(self, row: int, data: bytes) -> bool:
+        """Replace a row's state; False when it does not fit, and then the row holds nothing sure."""
+        source = ctypes.cast(ctypes.c_char_p(data), ctypes.POINTER(ctypes.c_uint8))
+        read: int = self._library.llama_state_seq_set_data(self.pointer, source, len(data), row)
+        return read == len(data)
+
+    def close(self) -> None:
+        """Free the context. Closing twice is fine."""
+        if self.pointer:
+            self._library.llama_free(self.pointer)
+            self.pointer = None
+
+
+def _reported_bytes(lines: Sequence[str]) -> int | None:
+    """Return the size of the buffers that hold sequences, as the library reported making them."""
+    sizes = [float(found[1]) for line in lines if (found := re.search(r"(?:KV|RS) buffer size = +([\d.]+) MiB", line))]
+    return int(sum(sizes) * 2**20) if sizes else None
+
+
+def _refused(layout: Layout, reason: str) -> OutOfMemory | LoadError:
+    if re.search(r"alloc|memory", reason):
+        return OutOfMemory(
+            f"There is no memory for a context of {layout.length:,} tokens.", reason, "Set a smaller context length."
+        )
+    return LoadError("llama.cpp could not make this context.", reason, "Go back to the default context options.")

@@ -1,0 +1,116 @@
+"""Owns how a context is laid out: checks `ContextSpec`, fills in what it leaves open, estimates memory.
+
+Knows the model's header, not its weights, and makes no context itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+import psutil
+
+from fader_backends.base import ContextSpec, Scalar
+from fader_backends.errors import BadValue, OutOfMemory, UnknownName
+from fader_backends.ggml_types import BLOCKS, CACHE_TYPES
+from fader_backends.gguf import GgufFile
+
+FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
+STEP = 256
+"""The library pads the length of a context to a multiple of this."""
+SHARE = 0.5
+"""Most of the free memory that a context of unstated length takes."""
+FALLBACK_LENGTH = 4096
+"""When neither the spec nor the model says how long."""
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """A context's numbers, ready for the library."""
+
+    length: int
+    rows: int
+    batch: int
+    ubatch: int
+    threads: int
+    flash_attention: str
+    type_k: str
+    type_v: str
+
+
+def plan(spec: ContextSpec, file: GgufFile) -> Layout:
+    """Fill in what `spec` leaves open. Raises BadValue, UnknownName, or OutOfMemory when it cannot fit."""
+    check_names(spec.options, ("flash_attention", "type_k", "type_v", "ubatch"))
+    flash = choice(spec.options, "flash_attention", "auto", FLASH_ATTENTION)
+    type_k = choice(spec.options, "type_k", "f16", CACHE_TYPES)
+    type_v = choice(spec.options, "type_v", "f16", CACHE_TYPES)
+    if flash == "off" and BLOCKS[CACHE_TYPES[type_v]][0] > 1:
+        raise BadValue(f"type_v = {type_v} needs flash attention.", "", "Set flash_attention to on or auto.")
+    within("rows", spec.rows, 1, 256)
+    within("batch", spec.batch, 1, 1 << 16)
+    within("length", spec.length, 0, 1 << 24)
+    within("threads", spec.threads, 0, 512)
+    ubatch = integer(spec.options, "ubatch", min(512, spec.batch))
+    within("ubatch", ubatch, 1, spec.batch)
+    per_token = bytes_per_token(file, type_k, type_v)
+    free = psutil.virtual_memory().available
+    length = spec.length or _affordable(file.context_length or FALLBACK_LENGTH, per_token, free)
+    if length * per_token > free:
+        raise OutOfMemory(
+            f"A context of {length:,} tokens needs {length * per_token / 2**20:,.0f} MiB; {free / 2**20:,.0f} are free.",
+            "",
+            f"Set the length to {max(STEP, _affordable(length, per_token, free)):,} or less.",
+        )
+    return Layout(length, spec.rows, spec.batch, ubatch, spec.threads or cores(), flash, type_k, type_v)
+
+
+def bytes_per_token(file: GgufFile, type_k: str, type_v: str) -> int:
+    """Estimate what one token takes in the KV cache, from the header; at least 1."""
+    heads = max(file.number("attention.head_count", 1), 1)
+    size = file.number("embedding_length") // heads
+    per_layer = file.metadata.get(f"{file.architecture}.attention.head_count_kv", heads)
+    kv_heads = sum(per_layer) if isinstance(per_layer, tuple) else file.number("block_count") * int(per_layer)
+    block_k, bytes_k = BLOCKS[CACHE_TYPES[type_k]]
+    block_v, bytes_v = BLOCKS[CACHE_TYPES[type_v]]
+    keys = file.number("attention.key_length", size) * kv_heads / block_k * bytes_k
+    values = file.number("attention.value_length", size) * kv_heads / block_v * bytes_v
+    return max(1, int(keys + values))
+
+
+def _affordable(length: int, per_token: int, free: int) -> int:
+    most = int(free * SHARE) // per_token // STEP * STEP
+    return min(length, max(most, STEP))
+
+
+def cores() -> int:
+    """Return the number of physical cores: threads beyond them slow decoding down."""
+    return psutil.cpu_count(logical=False) or os.cpu_count() or 1
+
+
+def check_names(options: Mapping[str, Scalar], known: tuple[str, ...]) -> None:
+    """Raise UnknownName for the first option that is not known."""
+    for name in options:
+        if name not in known:
+            raise UnknownName("llama.cpp option", name, known)
+
+
+def choice(options: Mapping[str, Scalar], name: str, default: str, known: Mapping[str, object]) -> str:
+    """Return a named value. Raises BadValue."""
+    value = options.get(name, default)
+    if not isinstance(value, str) or value not in known:
+        raise BadValue(f"{name} = {value!r} is none of {', '.join(known)}.")
+    return value
+
+
+def integer(options: Mapping[str, Scalar], name: str, default: int) -> int:
+    """Return a whole number. Raises BadValue."""
+    value = options.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise BadValue(f"{name} = {value!r} is not a whole number.")
+    return value
+
+
+def within(name: str, value: int, low: int, high: int) -> None:
+    """Raise BadValue when `value` is outside its range."""
+    if not low <= value <= high:
+        raise BadValue(f"{name} = {value} is outside {low} to {high}.")

@@ -1,0 +1,105 @@
+"""Owns one sequence of tokens in a llama.cpp context, and keeps the two in step.
+
+Knows its row; other rows and batches are the backend's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fader_backends.base import Extension, Scores, SessionState
+from fader_backends.errors import NotSupported, OutOfMemory
+
+if TYPE_CHECKING:
+    from fader_backends.llamacpp.backend import LlamaCpp
+
+
+class LlamaSession:
+    """A row of the context. `base.Session` says what each method promises."""
+
+    def __init__(self, backend: LlamaCpp, row: int) -> None:
+        self._backend = backend
+        self.row = row
+        """Sequence id; -1 once closed."""
+        self.held: list[int] = []
+        self.lost = False
+        """The context no longer holds `held`; it is evaluated again before the next use."""
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        """The evaluated tokens. Do not change them."""
+        return self.held
+
+    def extend(self, tokens: Sequence[int], rows: int = 1) -> Scores:
+        """Evaluate `tokens`, in as many calls as their number takes; all of them, or none when it raises."""
+        before, batch = len(self.held), self._backend.context.batch
+        scores: list[Scores] = []
+        try:
+            for start in range(0, max(len(tokens), 1), batch):
+                part = tokens[start : start + batch]
+                scored = min(len(part), max(0, rows - (len(tokens) - start - len(part))))
+                scores += self._backend.evaluate([Extension(self, part, scored)])
+        except BaseException:
+            if len(self.held) > before:
+                self.restore(before)
+            raise
+        return scores[0] if len(scores) == 1 else self._backend.joined(scores)
+
+    def rewind(self, length: int) -> None:
+        """Forget everything after the first `length` tokens."""
+        context = self._backend.context_of(self)
+        if not 0 <= length <= len(self.held):
+            raise ValueError(f"cannot rewind {len(self.held)} tokens to {length}")
+        if length == len(self.held):
+            return
+        if not self.lost and not context.cut(self.row, length if length else -1):
+            raise NotSupported(
+                "This model cannot take tokens back.", "Its state is a running sum, not a list of tokens."
+            )
+        del self.held[length:]
+
+    def restore(self, length: int) -> None:
+        """Go back to the first `length` tokens after a call that went wrong, whatever it left behind."""
+        context = self._backend.context_of(self)
+        if not self.lost and not context.cut(self.row, length if length else -1):
+            context.cut(self.row, -1)
+            self.lost = True
+        del self.held[length:]
+
+    def fork(self) -> LlamaSession:
+        """Return a session that holds the same tokens; they share their state until one is changed."""
+        context = self._backend.context_of(self)
+        other = self._backend.open()
+        if not self.lost:
+            context.share(self.row, other.row)
+        other.held, other.lost = list(self.held), self.lost
+        return other
+
+    def save(self) -> SessionState:
+        """Copy tokens and state out."""
+        self._backend.rebuild(self)
+        data = self._backend.context_of(self).save(self.row) if self.held else b""
+        return SessionState(tuple(self.held), self._backend.state_key, data)
+
+    def load(self, state: SessionState) -> None:
+        """Replace what is held by `state`."""
+        context = self._backend.context_of(self)
+        if state.key != self._backend.state_key:
+            raise NotSupported(
+                "This saved state belongs to another model or context.", f"It is for {state.key}.", "Start without it."
+            )
+        context.cut(self.row, -1)
+        if state.tokens and not context.load(self.row, state.data):
+            context.cut(self.row, -1)
+            self.lost = bool(self.held)
+            raise OutOfMemory(
+                f"There is no room for {len(state.tokens):,} saved tokens.", "", "Close other rows first."
+            )
+        self.held, self.lost = list(state.tokens), False
+
+    def close(self) -> None:
+        """Give the row back."""
+        if self.row >= 0:
+            self._backend.release(self)
+            self.row, self.held, self.lost = -1, [], False

