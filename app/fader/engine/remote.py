@@ -37,7 +37,7 @@ class EngineProcess:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
-        self._running: set[str] = set()
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._closed = False
 
     @property
@@ -53,14 +53,16 @@ class EngineProcess:
 
     def submit(self, request: GenerationRequest) -> None:
         """Send a turn to the engine, starting one if there is none."""
-        with self._lock:
+        reason = ""
+        for _ in range(2):  # one that is dying when it is written to is replaced
             try:
-                process = self._ensure()
-                self._running.add(request.id)
-                wire.write(cast("BinaryIO", process.stdin), wire.Submit(request))
+                with self._lock:
+                    process = self._ensure()
+                    self._running[request.id] = process
+                    wire.write(cast("BinaryIO", process.stdin), wire.Submit(request))
                 return
             except OSError as error:
-                self._running.discard(request.id)
+                self._running.pop(request.id, None)
                 reason = str(error)
         self._fail(request.id, EngineDied("The engine could not be started.", reason, f"See {self.log}."))
 
@@ -90,7 +92,11 @@ class EngineProcess:
             self._reader.join(FAREWELL_SECONDS)
 
     def _ensure(self) -> subprocess.Popen[bytes]:
-        if self._process is not None and self._process.poll() is None:
+        if (
+            self._process is not None
+            and self._process.poll() is None
+            and not cast("BinaryIO", self._process.stdin).closed
+        ):
             return self._process
         self.log.parent.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "fader.engine.child", str(self.log)]
@@ -116,16 +122,20 @@ class EngineProcess:
         while (data := wire.read(pipe)) is not None:
             event = wire.events.decode(data)
             if isinstance(event, Finished | Failed):
-                self._running.discard(event.request_id)
+                self._running.pop(event.request_id, None)
             self.emit(event)
         pipe.close()
+        with contextlib.suppress(OSError):
+            cast("BinaryIO", process.stdin).close()
         code = process.wait()
         with self._lock:
-            lost, self._running = self._running, set()
+            lost = [request_id for request_id, on in self._running.items() if on is process]
+            for request_id in lost:
+                del self._running[request_id]
             closed = self._closed
         if closed:
             return
-        for request_id in sorted(lost):
+        for request_id in lost:
             self._fail(
                 request_id,
                 EngineDied(
