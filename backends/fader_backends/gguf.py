@@ -249,7 +249,7 @@ def _check_kind(header: _Header, path: Path) -> None:
         _cut_short(path, "It does not name its architecture.")
     what = ""
     if kind in ("adapter", "imatrix", "mmproj"):
-        what = {"adapter": "a LoRA adapter", "imatrix": "quantisation statistics", "mmproj": "an image encoder"}[kind]  # type: ignore[index]
+        what = {"adapter": "a LoRA adapter", "imatrix": "quantisation statistics", "mmproj": "an image encoder"}[kind]
     elif architecture == "clip":
         what = "an image encoder"
     elif header.metadata.get(f"{architecture}.attention.causal") is False:

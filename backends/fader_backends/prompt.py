@@ -189,10 +189,11 @@ def _render(render: Renderer, messages: Sequence[Message], contents: Sequence[st
 def _unused(texts: Sequence[str]) -> tuple[str, str]:
     """Return two characters that are in none of the texts, from those Unicode keeps for such uses."""
     codes = [*range(0xFDD0, 0xFDF0), *(plane << 16 | low for plane in range(1, 17) for low in (0xFFFE, 0xFFFF))]
-    free = [chr(code) for code in codes if not any(chr(code) in text for text in texts)]
-    if len(free) < 2:
+    free = (chr(code) for code in codes if not any(chr(code) in text for text in texts))
+    guard, mark = next(free, ""), next(free, "")
+    if not mark:
         raise TemplateError("The messages hold every noncharacter of Unicode.", "", "Take some of them out.")
-    return free[0], free[1]
+    return guard, mark
 
 
 def _cutter(control: Iterable[str]) -> re.Pattern[str]:

@@ -58,7 +58,8 @@ NAMED: dict[str, str] = {
     ),
     "plain": (
         "{{ bos_token }}{% for m in messages %}"
-        "{{ {'system': '', 'user': 'User: ', 'assistant': 'Assistant:'}[m.role] + m.content + '\n\n' }}{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}"
+        "{{ {'system': '', 'user': 'User: ', 'assistant': 'Assistant:'}[m.role] + m.content + '\n\n' }}"
+        "{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}"
     ),
 }
 """Templates by name, for models whose file carries none. `plain` suits models never trained to chat."""
@@ -104,16 +105,16 @@ def render(
         raise _as_template_error(error) from error
 
 
-class _Refused(Exception):
+class _RefusalError(Exception):
     """What `raise_exception` in a template raises."""
 
 
 def _refuse(message: object = "") -> None:
-    raise _Refused(str(message))
+    raise _RefusalError(str(message))
 
 
 def _as_template_error(error: Exception) -> TemplateError:
-    if isinstance(error, _Refused):
+    if isinstance(error, _RefusalError):
         return TemplateError(
             "The model's chat template refuses this conversation.",
             str(error),
@@ -130,7 +131,8 @@ def _as_template_error(error: Exception) -> TemplateError:
 
 @functools.lru_cache(maxsize=16)
 def _compiled(source: str) -> Template:
-    return _environment().from_string(source)
+    compiled: Template = _environment().from_string(source)
+    return compiled
 
 
 @functools.cache

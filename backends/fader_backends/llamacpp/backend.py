@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
-import numpy as np
 
 from fader_backends import template
 from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSpec, Progress, Scores
-from fader_backends.errors import BadScores, ContextFull, FaderError, Interrupted, OutOfMemory, TurnError
+from fader_backends.errors import ContextFull, FaderError, Interrupted, OutOfMemory, TurnError
 from fader_backends.llamacpp.context import Context, Stretch
 from fader_backends.llamacpp.layout import Layout, plan
 from fader_backends.llamacpp.library import LOG, Switch, bindings, versions
@@ -96,51 +95,55 @@ class LlamaCpp:
 
     def evaluate(self, work: Sequence[Extension]) -> list[Scores]:
         """Run several sessions in one call."""
-        stretches = self._checked(work)
+        live, sessions = self._checked(work)
         if self._switch.on:
             raise Interrupted
-        for extension in work:
-            if extension.session.lost:  # type: ignore[attr-defined]
-                self.rebuild(extension.session)  # type: ignore[arg-type]
-        live = self._live
-        assert live is not None
-        if not any(stretch.tokens for stretch in stretches):
-            return [np.empty((0, self._vocabulary.size), np.float32) for _ in work]
+        for session in sessions:
+            self.rebuild(session)
+        stretches = [
+            Stretch(session.row, len(session.held), tokens, rows)
+            for session, (_, tokens, rows) in zip(sessions, work, strict=True)
+        ]
         code = live.run(stretches)
         try:
             if code:
                 raise self._failure(code, stretches)
             scores = live.scores(stretches)
-        except (BadScores, TurnError, Interrupted):
-            for extension in work:
-                extension.session.restore(len(extension.session.tokens))  # type: ignore[attr-defined]
+        except (TurnError, Interrupted):
+            for session in sessions:
+                session.restore(len(session.held))
             raise
-        for extension in work:
-            extension.session.held.extend(extension.tokens)  # type: ignore[attr-defined]
+        for session, stretch in zip(sessions, stretches, strict=True):
+            session.held.extend(stretch.tokens)
         return scores
 
-    def _checked(self, work: Sequence[Extension]) -> list[Stretch]:
-        stretches = []
-        total = 0
+    def _checked(self, work: Sequence[Extension]) -> tuple[Context, list[LlamaSession]]:
+        """Refuse what would end the process, or could only fail half-way."""
+        if self._live is None:
+            raise ValueError("this model is closed")
+        sessions = []
         for session, tokens, rows in work:
-            if not isinstance(session, LlamaSession):
-                raise ValueError("this session belongs to another backend")
-            self.context_of(session)
+            if not isinstance(session, LlamaSession) or self._sessions.get(session.row) is not session:
+                raise ValueError("this session is closed, or another backend's")
             if not 0 <= rows <= len(tokens):
                 raise ValueError(f"{rows} rows of {len(tokens)} tokens cannot be scored")
-            if len(session.held) + len(tokens) > self.context.length:
-                raise ContextFull(
-                    f"{len(session.held) + len(tokens):,} tokens do not fit a context of {self.context.length:,}.",
-                    "",
-                    "Start a new conversation, shorten the message, or set a longer context.",
-                )
-            total += len(tokens)
-            stretches.append(Stretch(session.row, len(session.held), tokens, rows))
+            self.check_room(len(session.held) + len(tokens))
+            sessions.append(session)
+        total = sum(len(tokens) for _, tokens, _ in work)
         if total > self.context.batch:
             raise ValueError(f"{total} tokens in one call; at most {self.context.batch} are allowed")
-        if len({stretch.row for stretch in stretches}) < len(stretches):
+        if len({session.row for session in sessions}) < len(sessions):
             raise ValueError("a session appears twice in one call")
-        return stretches
+        return self._live, sessions
+
+    def check_room(self, length: int) -> None:
+        """Raise ContextFull when a session of `length` tokens does not fit."""
+        if length > self.context.length:
+            raise ContextFull(
+                f"{length:,} tokens do not fit a context of {self.context.length:,}.",
+                "",
+                "Start a new conversation, shorten the message, or set a longer context.",
+            )
 
     def _failure(self, code: int, work: Sequence[Stretch]) -> TurnError | Interrupted:
         if code == 2:
@@ -165,10 +168,6 @@ class LlamaCpp:
             self.context_of(session).cut(session.row, -1)
             session.held, session.lost = tokens, True
             raise
-
-    def joined(self, scores: Sequence[Scores]) -> Scores:
-        """Return the rows of several calls as one array."""
-        return np.concatenate(scores)
 
     def chat(self, messages: Sequence[Message], now: datetime) -> list[int]:
         """Return the prompt's token ids."""

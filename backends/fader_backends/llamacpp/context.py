@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from fader_backends.base import Scores
 from fader_backends.errors import BadScores, LoadError, OutOfMemory
@@ -74,7 +75,7 @@ class Context:
         self._counts = np.ones(size, np.int32)
         self._row_pointers = (self._rows.ctypes.data + 4 * np.arange(size)).astype(np.uintp)
         self._order = np.arange(self.length + size, dtype=np.int32)
-        fields = {
+        fields: dict[str, npt.NDArray[Any]] = {
             "token": self._tokens,
             "pos": self._positions,
             "n_seq_id": self._counts,
@@ -100,6 +101,8 @@ class Context:
             self._rows[begin:end] = row
             self._scored[begin : end - scored] = 0
             self._scored[end - scored : end] = 1
+        if end == 0:
+            return 0
         self._struct.n_tokens = end
         code: int = self._library.llama_decode(self.pointer, self._struct)
         return code

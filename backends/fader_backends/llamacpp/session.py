@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fader_backends.base import Extension, Scores, SessionState
 from fader_backends.errors import NotSupported, OutOfMemory
 
@@ -34,6 +36,7 @@ class LlamaSession:
     def extend(self, tokens: Sequence[int], rows: int = 1) -> Scores:
         """Evaluate `tokens`, in as many calls as their number takes; all of them, or none when it raises."""
         before, batch = len(self.held), self._backend.context.batch
+        self._backend.check_room(before + len(tokens))
         scores: list[Scores] = []
         try:
             for start in range(0, max(len(tokens), 1), batch):
@@ -44,7 +47,7 @@ class LlamaSession:
             if len(self.held) > before:
                 self.restore(before)
             raise
-        return scores[0] if len(scores) == 1 else self._backend.joined(scores)
+        return scores[0] if len(scores) == 1 else np.concatenate(scores)
 
     def rewind(self, length: int) -> None:
         """Forget everything after the first `length` tokens."""
