@@ -31,6 +31,10 @@ STRIDE = 64
 SPAN = 256
 """Candidates per group when the running sum is searched."""
 MOST = float(np.finfo(np.float32).max)
+COLD = 1e-3
+"""Temperatures below it divide the distances to the best score, which cannot overflow upwards."""
+COLDEST = 1e-30
+"""Lower ones act like this one: below it a float32 becomes zero."""
 DEPTH = 12.0
 """Nucleus candidates are first looked for among scores at most this far below the best."""
 
@@ -107,6 +111,9 @@ def candidates(scores: Floats, history: Sequence[int], settings: SamplerSettings
     if settings.min_p > 0.0:
         keep = np.flatnonzero(kept >= floor)
         tokens, kept = tokens[keep], kept[keep]
+    if settings.temperature < COLD:
+        with np.errstate(over="ignore"):  # to -inf, which is what such a temperature means
+            return tokens, (kept - np.float32(best)) / np.float32(max(settings.temperature, COLDEST))
     return tokens, kept / np.float32(settings.temperature)
 
 
