@@ -1,0 +1,319 @@
+"""`Chat`: one conversation at a time; what is typed goes to the store, then to the engine, and replies come back.
+
+Knows no screen toolkit and no model; belongs to one thread. Clocks and ids are passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+from fader_backends.base import Message
+from fader_backends.errors import EmptyPrompt, FaderError, Failure
+from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, Token
+
+from .metrics import Stats
+from .store import Conversation, Node, Store
+from .switchboard import Switchboard
+
+FLUSH_S = 1.0
+"""How much of a reply may be lost when the app is killed."""
+
+
+class Engine(Protocol):
+    """What runs requests; `Chat.on_event` is given its events."""
+
+    def submit(self, request: GenerationRequest) -> None:
+        """Take a request up; its events follow."""
+        ...
+
+    def cancel(self, request_id: str) -> None:
+        """Stop a request soon; it still ends with Finished or Failed."""
+        ...
+
+
+class Viewer(Protocol):
+    """Who is told what happens."""
+
+    def turn_began(self, turn: Turn) -> None:
+        """Tell that a question is stored and its reply is on its way."""
+        ...
+
+    def turn_ended(self, turn: Turn) -> None:
+        """Tell that the reply has its end; nothing more comes."""
+        ...
+
+    def path_changed(self) -> None:
+        """Tell that other messages than before are in view: another conversation or branch."""
+        ...
+
+    def queue_changed(self) -> None:
+        """Tell that waiting prompts came or went."""
+        ...
+
+    def returned(self, text: str) -> None:
+        """Give back text that was not sent, so that it is not lost."""
+        ...
+
+    def tell(self, failure: Failure) -> None:
+        """Show what went wrong."""
+        ...
+
+
+class Turn:
+    """One question and its running reply."""
+
+    def __init__(self, stats: Stats, question: Node, reply: Node, begun: float) -> None:
+        self.stats = stats
+        self.question = question
+        self.reply = reply
+        self.stopping = False
+        self.flushed = begun
+        self.trouble = False
+        """Whether the store has refused a flush of this reply already."""
+
+    @property
+    def request(self) -> GenerationRequest:
+        """What was asked for."""
+        return self.stats.request
+
+    @property
+    def conversation(self) -> str:
+        """The conversation it belongs to, which need not be the one in view."""
+        return self.question.conversation
+
+    @property
+    def text(self) -> str:
+        """The reply so far."""
+        return self.stats.text
+
+
+class Chat:
+    """Ties store, switchboard and engine together."""
+
+    def __init__(
+        self,
+        store: Store,
+        board: Switchboard,
+        engine: Engine,
+        viewer: Viewer,
+        *,
+        now: Callable[[], datetime],
+        seconds: Callable[[], float],
+        nanoseconds: Callable[[], int],
+        new_id: Callable[[], str],
+    ) -> None:
+        self.store = store
+        self.board = board
+        self.engine = engine
+        self.viewer = viewer
+        self.now = now
+        self.seconds = seconds
+        self.nanoseconds = nanoseconds
+        self.new_id = new_id
+        self.conversation: Conversation | None = None
+        self.leaf: int | None = None
+        self.turn: Turn | None = None
+        self.queue: list[str] = []
+
+    # --- what a person does -------------------------------------------------------------------------------------------
+
+    def send(self, text: str) -> None:
+        """Ask, or queue while a reply runs. Raises EmptyPrompt, and FaderError with nothing stored."""
+        if not text.strip():
+            raise EmptyPrompt("There is nothing to send.", "", "Type a message first.")
+        if self.turn is not None:
+            self.queue.append(text)
+            self.viewer.queue_changed()
+        else:
+            self._ask(text, self.leaf)
+
+    def last_question(self) -> Node | None:
+        """Return the last user message in view."""
+        return next((node for node in reversed(self.nodes()) if node.role == "user"), None)
+
+    def edit_last(self, text: str) -> None:
+        """Ask again in other words, on a branch beside the last question; what was there stays. Raises FaderError."""
+        question = self._idle_question("edited")
+        if not text.strip():
+            raise EmptyPrompt("There is nothing to send.", "", "Type a message, or press Esc to leave it as it was.")
+        self._ask(text, question.parent)
+
+    def regenerate(self) -> None:
+        """Ask the last question once more; the earlier reply stays beside the new one. Raises FaderError."""
+        question = self._idle_question("asked again")
+        self._run(question)
+
+    def cancel(self) -> bool:
+        """Stop the running reply and give waiting prompts back. Returns whether there was anything to stop."""
+        waiting, self.queue = self.queue, []
+        if waiting:
+            self.viewer.queue_changed()
+            self.viewer.returned("\n\n".join(waiting))
+        if self.turn is None:
+            return bool(waiting)
+        if not self.turn.stopping:
+            self.turn.stopping = True
+            self.engine.cancel(self.turn.request.id)
+        return True
+
+    def new(self) -> None:
+        """Begin another conversation; it is stored with its first message."""
+        self.cancel()
+        self.conversation, self.leaf = None, None
+        self.viewer.path_changed()
+
+    def resume(self, conversation: str) -> None:
+        """Go on with a stored conversation. Raises FaderError."""
+        found = self.store.conversation(conversation)
+        self.cancel()
+        self.conversation, self.leaf = found, found.leaf
+        self.viewer.path_changed()
+
+    def show_version(self, reply: Node, step: int) -> Node | None:
+        """Go to an earlier or later reply to the same question; None when there is none. Raises FaderError."""
+        siblings = self.store.children(reply.conversation, reply.parent)
+        place = [node.id for node in siblings].index(reply.id) + step
+        if self.turn is not None or not 0 <= place < len(siblings):
+            return None
+        self.leaf = siblings[place].id
+        self.store.set_leaf(reply.conversation, self.leaf)
+        self.viewer.path_changed()
+        return siblings[place]
+
+    def nodes(self) -> list[Node]:
+        """Return the messages in view, first to last. Raises StoreError."""
+        return self.store.path(self.leaf)
+
+    # --- what comes back ----------------------------------------------------------------------------------------------
+
+    def on_event(self, event: AnyEvent) -> None:
+        """Fold one event of the engine into the running turn; events of other turns are dropped."""
+        if isinstance(event, PluginFault):
+            detail = f"{event.hook}: {event.detail}"
+            step = "It is switched off until Fader starts again."
+            self.viewer.tell(Failure(f"Plugin {event.plugin!r} failed.", detail, step, "PluginFailed", event.plugin))
+        turn = self.turn
+        if turn is None or event.request_id != turn.request.id:
+            return
+        turn.stats.fold(event)
+        match event:
+            case Token():
+                self.flush()
+            case Finished():
+                state = "cancelled" if event.reason == "cancelled" else "complete"
+                self._end(turn, state, event.ids)
+            case Failed():
+                self._end(turn, "failed", event.ids or tuple(turn.stats.ids))
+
+    def flush(self) -> None:
+        """Write the running reply when a second has passed since it was written last."""
+        turn = self.turn
+        if turn is None or self.seconds() - turn.flushed < FLUSH_S:
+            return
+        turn.flushed = self.seconds()
+        self._write(turn, "streaming", tuple(turn.stats.ids), None)
+
+    def close(self) -> None:
+        """Stop what runs and write what there is of it."""
+        if self.turn is not None:
+            self.engine.cancel(self.turn.request.id)
+            self._write(self.turn, "cancelled", tuple(self.turn.stats.ids), self._record(self.turn))
+            self.turn = None
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _idle_question(self, what: str) -> Node:
+        question = self.last_question()
+        if self.turn is not None:
+            raise FaderError("A reply is running.", "", "Press Esc to stop it first.")
+        if question is None:
+            raise FaderError(f"There is no message yet that could be {what}.", "", "Send one first.")
+        return question
+
+    def _ask(self, text: str, parent: int | None) -> None:
+        asked = Message("user", text)
+        request = self._freeze([*self._messages(parent), asked])
+        if self.conversation is None:
+            self.conversation = self.store.create(self.board.profile.name)
+            request = msgspec.structs.replace(request, owner=self.conversation.id, now=self.conversation.clock)
+        question = self.store.add(self.conversation.id, parent, "user", text)
+        self._submit(question, request)
+
+    def _run(self, question: Node) -> None:
+        self._submit(question, self._freeze(self._messages(question.id)))
+
+    def _submit(self, question: Node, request: GenerationRequest) -> None:
+        self.leaf = question.id
+        reply = self.store.add(question.conversation, question.id, "assistant", "", state="streaming")
+        self.leaf = reply.id
+        self.turn = Turn(Stats(request=request), question, reply, self.seconds())
+        self.viewer.turn_began(self.turn)
+        self.engine.submit(request)
+
+    def _freeze(self, messages: Sequence[Message]) -> GenerationRequest:
+        owner = self.conversation.id if self.conversation else ""
+        clock = self.conversation.clock if self.conversation else self.now()
+        system = self.board.profile.system
+        told = [Message("system", system)] if system else []
+        draft = self.board.plan(owner, [*told, *joined(messages)], clock)
+        return draft.freeze(self.new_id(), self.nanoseconds())
+
+    def _messages(self, leaf: int | None) -> list[Message]:
+        """Return what was said up to `leaf`; replies that came to nothing are left out."""
+        nodes = self.store.path(leaf)
+        return [Message(node.role, node.content, node.ids) for node in nodes if node.role == "user" or node.content]
+
+    def _end(self, turn: Turn, state: str, ids: tuple[int, ...]) -> None:
+        self.turn = None
+        self._write(turn, state, ids, self._record(turn))
+        self.viewer.turn_ended(turn)
+        if not self.queue:
+            return
+        if state == "failed":
+            self._give_back()
+            return
+        # After a stop, what waits was typed since then: `cancel` gave the rest back.
+        text = self.queue.pop(0)
+        self.viewer.queue_changed()
+        try:
+            self._ask(text, self.leaf)
+        except FaderError as error:
+            self.queue.insert(0, text)
+            self._give_back()
+            self.viewer.tell(error.failure)
+
+    def _give_back(self) -> None:
+        waiting, self.queue = self.queue, []
+        self.viewer.queue_changed()
+        self.viewer.returned("\n\n".join(waiting))
+
+    def _write(self, turn: Turn, state: str, ids: tuple[int, ...], record: bytes | None) -> None:
+        try:
+            self.store.update(turn.reply.id, content=turn.text, ids=ids, state=state, record=record)
+        except FaderError as error:
+            if not turn.trouble or state != "streaming":
+                self.viewer.tell(error.failure)
+            turn.trouble = True
+            return
+        turn.reply = msgspec.structs.replace(turn.reply, content=turn.text, ids=ids, state=state, record=record)
+
+    @staticmethod
+    def _record(turn: Turn) -> bytes:
+        """Return the turn's record. Its messages are in the tree already, and would grow with every turn."""
+        record = turn.stats.record()
+        bare = msgspec.structs.replace(record.request, messages=())
+        return msgspec.json.encode(msgspec.structs.replace(record, request=bare))
+
+
+def joined(messages: Sequence[Message]) -> list[Message]:
+    """Return messages with neighbours of the user's joined: many templates refuse two of one role in a row."""
+    out: list[Message] = []
+    for message in messages:
+        if out and message.role == "user" == out[-1].role:
+            out[-1] = Message("user", f"{out[-1].content}\n\n{message.content}")
+        else:
+            out.append(message)
+    return out

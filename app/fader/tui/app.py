@@ -1,0 +1,314 @@
+"""`FaderApp`: puts the parts of the screen together and passes what happens from one to the other.
+
+Knows the conversation controller and the widgets; draws nothing itself. Parts behind the screen open after the first frame.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+import uuid
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+from fader_backends.errors import FaderError, Failure
+from textual.app import App, ComposeResult, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.screen import Screen
+
+from . import bars, theme
+from .actions import Actions
+from .bars import Bar
+from .contain import contained
+from .frames import Frames
+from .house import House, Memory, recall, remember
+from .messages import numbers_of
+from .prompt import Prompt
+from .screen_cost import ScreenCost
+from .transcript import Transcript
+
+if TYPE_CHECKING:
+    from fader_plugins.turn import AnyEvent
+
+    from ..chat import Chat, Turn
+    from ..profiles import Profile
+    from .house import RunningEngine
+    from .side import Side
+
+NUMBERS_S = 0.5
+"""How often the numbers are drawn while a reply runs."""
+
+
+class FaderApp(Actions, App[int]):
+    """The chat."""
+
+    CSS_PATH = "chat.tcss"
+    TITLE = "Fader"
+    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (120, "-wide")]
+    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-low"), (12, "-tall")]
+    ENABLE_COMMAND_PALETTE = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "interrupt", "Stop, twice quits", priority=True, system=True),
+        Binding("escape", "stop", "Stop"),
+        Binding("ctrl+n", "new", "New chat"),
+        Binding("ctrl+r", "chats", "Chats"),
+        Binding("f1", "help", "Help"),
+        Binding("f2", "rack", "Rack"),
+        Binding("f3", "numbers", "Numbers"),
+        Binding("ctrl+l", "redraw", "Redraw"),
+    ]
+
+    def __init__(self, house: House, profile: Profile, resume: bool = False) -> None:
+        super().__init__()
+        self.house = house
+        self.paths = house.paths
+        self.profile = profile
+        self.resume = resume
+        self.memory = recall(self.paths.state)
+        self.register_theme(theme.DARK)
+        self.register_theme(theme.LIGHT)
+        self.theme = self.memory.theme if self.memory.theme in self.available_themes else theme.DARK.name
+        self.frames = Frames(self.draw)
+        self.cost = ScreenCost()
+        self.transcript = Transcript()
+        self.prompt = Prompt(self.memory.draft)
+        self.side: Side | None = None
+        self.chat: Chat | None = None
+        self.engine: RunningEngine | None = None
+        self.viewed: Turn | None = None
+        self.seen = 0
+        self.drawn_numbers = 0.0
+        self.editing = None
+        self.numbers = None
+        self.interrupted_at = float("-inf")
+        self.crash: Exception | None = None
+
+    def compose(self) -> ComposeResult:
+        """Build the parts of the first frame."""
+        yield Bar("title")
+        with Horizontal(id="body"):
+            yield self.transcript
+        yield Bar("waiting")
+        yield self.prompt
+        yield Bar("context")
+        yield Bar("keys")
+
+    def on_mount(self) -> None:
+        """Show the empty screen, then open what is behind it."""
+        self.frames.open()
+        self.prompt.focus()
+        self.show_title()
+        self.show_state()
+        self.show_empty()
+        self.call_after_refresh(self.open_house)
+
+    @contained
+    async def open_house(self) -> None:
+        """Find the plugins, open the conversations, start the engine."""
+        from ..chat import Chat
+        from ..switchboard import Switchboard
+        from .side import Side
+
+        registry = await asyncio.to_thread(self.house.registry)
+        self.side = Side(self.show_state)
+        await self.query_one("#body").mount(self.side)
+        try:
+            board = Switchboard(registry, self.profile, self.side.fault)
+        except FaderError as error:
+            self.tell(error.failure)
+            board = Switchboard(registry, msgspec.structs.replace(self.profile, plugins={}), self.side.fault)
+        self.side.open(board)
+        for problem in registry.problems:
+            self.tell(Failure(f"Plugin {problem.plugin!r}", problem.detail, "The rack (F2) shows it."))
+        store = self.house.store()
+        if store.notice:
+            self.notify(store.notice, title="Conversations", severity="warning", timeout=15, markup=False)
+        self.engine = self.house.engine(self.frames.emit)
+        self.chat = Chat(
+            store,
+            board,
+            self.engine,
+            self,
+            now=self.house.now,
+            seconds=time.monotonic,
+            nanoseconds=time.perf_counter_ns,
+            new_id=lambda: uuid.uuid4().hex,
+        )
+        last = store.last() if self.resume else None
+        if last is not None:
+            self.chat.resume(last.id)
+        elif self.resume:
+            self.notify("There is no earlier conversation yet: this is a new one.", markup=False)
+        self.show_title()
+        self.engine.start()
+
+    # --- what the controller says (`Viewer`) --------------------------------------------------------------------------
+
+    def turn_began(self, turn: Turn) -> None:
+        """Show the question and a window for the reply."""
+        self.cost.begin()
+        self.call_later(self.begin_view, turn)
+        self.frames.wake()
+
+    def turn_ended(self, turn: Turn) -> None:
+        """Put the whole reply in place of the running one."""
+        self.call_later(self.end_view, turn)
+
+    def path_changed(self) -> None:
+        """Show the messages of another conversation or branch."""
+        self.call_later(self.show_path)
+
+    def queue_changed(self) -> None:
+        """Show what waits."""
+        self.show_state()
+
+    def returned(self, text: str) -> None:
+        """Put text that was not sent back into the prompt."""
+        self.prompt.give_back(text)
+
+    def tell(self, failure: Failure) -> None:
+        """Show what went wrong: title, detail, next step."""
+        parts = (failure.detail, failure.next_step)
+        message = "\n".join(" ".join(part.split()) for part in parts if part) or "\u2007"
+        title = " ".join(failure.title.split())
+        self.notify(message, title=title, severity="error", timeout=12, markup=False)
+
+    @contained
+    async def begin_view(self, turn: Turn) -> None:
+        """Mount what shows a turn, unless another conversation is in view by now."""
+        if self.chat is None or self.chat.conversation is None or turn.conversation != self.chat.conversation.id:
+            return
+        shown = self.transcript.nodes
+        if shown and turn.question.id not in [node.id for node in shown] and shown[-1].id != turn.question.parent:
+            await self.transcript.show(self.chat.store.path(turn.question.parent))
+        elif turn.question.id in [node.id for node in shown]:
+            await self.transcript.show(self.chat.store.path(turn.question.id))
+        await self.transcript.begin(turn.question)
+        self.viewed, self.seen = turn, 0
+        self.show_title()
+        self.show_state()
+
+    @contained
+    async def end_view(self, turn: Turn) -> None:
+        """Show a turn's end; Markdown is made when nothing else runs."""
+        idle = self.chat is None or self.chat.turn is None
+        if turn is self.viewed:
+            self.viewed = None
+            await self.transcript.end(turn.reply, idle)
+        elif turn.stats.failure is not None:
+            self.tell(turn.stats.failure)
+        numbers = self.numbers = turn.stats.numbers()
+        if self.side is not None:
+            whole = numbers.finish_reason in ("end", "stop", "length")
+            self.side.show_numbers(numbers, self.cost.readings(), whole)
+        if numbers.finish_reason == "context":
+            step = "Start a new chat (Ctrl+N), edit the last message (Up), or give kv_cache a longer context (F2)."
+            self.tell(Failure("The context is full.", "The reply was stopped there; nothing was cut away.", step))
+        self.show_state()
+
+    @contained
+    async def show_path(self) -> None:
+        """Show the conversation in view from its end."""
+        if self.chat is not None:
+            self.viewed = None
+            nodes = self.chat.nodes()
+            self.numbers = numbers_of(nodes)
+            await self.transcript.show(nodes)
+        self.show_title()
+        self.show_empty()
+        self.show_state()
+
+    # --- frames -------------------------------------------------------------------------------------------------------
+
+    def draw(self, events: list[AnyEvent]) -> bool:
+        """Take the events since the last frame; return whether more are to come."""
+        chat = self.chat
+        if chat is None:
+            return bool(events)
+        for event in events:
+            try:
+                chat.on_event(event)
+            except Exception as error:  # one bad event must not lose the others
+                self.broke(error)
+        turn, view = self.viewed, self.transcript.running
+        if turn is not None and view is not None:
+            self.feed(turn, events)
+        return chat.turn is not None
+
+    @contained
+    def feed(self, turn: Turn, events: list[AnyEvent]) -> None:
+        """Draw what came of the reply in view."""
+        view = self.transcript.running
+        texts = turn.stats.texts
+        if view is not None and len(texts) > self.seen:
+            view.feed("".join(texts[self.seen :]))
+            self.seen = len(texts)
+        elif view is not None and view.empty:
+            view.say(bars.waiting_for(turn.stats, events, turn.stopping))
+        if time.monotonic() - self.drawn_numbers >= NUMBERS_S:
+            self.drawn_numbers = time.monotonic()
+            if events:
+                self.call_after_refresh(self.cost.painted, events[-1].at_ns)
+            self.numbers = turn.stats.numbers()
+            if self.side is not None:
+                self.side.show_numbers(self.numbers, self.cost.readings(), False)
+            self.show_context()
+
+    # --- faults -------------------------------------------------------------------------------------------------------
+
+    def broke(self, error: Exception) -> None:
+        """Report what one of our own handlers raised: an error made for people as it is, anything else to the log."""
+        if isinstance(error, FaderError):
+            self.tell(error.failure)
+            return
+        self.log_fault(error)
+        what = f"{type(error).__name__}: {error}"[:200]
+        self.tell(Failure("Something went wrong inside Fader.", what, f"The chat goes on; {self.paths.log} has more."))
+
+    def log_fault(self, error: BaseException) -> None:
+        """Append a traceback to the log file, if it can be written."""
+        try:
+            self.paths.log.parent.mkdir(parents=True, exist_ok=True)
+            with self.paths.log.open("a", encoding="utf-8") as log:
+                log.write(f"{self.house.now().isoformat()}\n{''.join(traceback.format_exception(error))}\n")
+        except OSError:
+            self.bell()
+
+    async def run_action(self, *args: Any, **kwargs: Any) -> bool:
+        """Run an action; what it raises is reported."""
+        try:
+            return await super().run_action(*args, **kwargs)
+        except Exception as error:  # see `contain`
+            self.broke(error)
+            return True
+
+    def _handle_exception(self, error: Exception) -> None:
+        # The last resort: a fault in drawing. No traceback on the screen; `start` prints one line when it is restored.
+        self.crash = error
+        self.log_fault(error)
+        self._return_code = 1
+        if self._exception is None:
+            self._exception = error
+            self._exception_event.set()
+        self._close_messages_no_wait()
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:  # noqa: ARG002 - Textual's signature
+        """Offer everything there is in the palette."""
+        from . import commands
+
+        yield from commands.palette(self)
+
+    def shut(self) -> None:
+        """Keep the draft and end what runs; called when the terminal is restored."""
+        self.frames.close()
+        draft = self.prompt.draft if self.editing is None else self.editing
+        remember(self.paths.state, Memory(theme=self.theme, draft=draft))
+        if self.chat is not None:
+            self.chat.close()
+        if self.engine is not None:
+            self.engine.close()
+        if self.chat is not None:
+            self.chat.store.close()

@@ -1,0 +1,151 @@
+"""The one-line parts of the screen: title, waiting prompts, context bar with the main numbers, keys.
+
+Knows how to draw one line each and repaints only when that line changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from fader_plugins.turn import AnyEvent, Loading, Numbers
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+from textual.widget import Widget
+
+from ..metrics import Stats
+from ..profiles import Profile
+from .flow import clean
+
+Part = tuple[str, str]
+"""Text, and the name of its style in the style sheet (`bar--NAME`)."""
+
+
+class Bar(Widget):
+    """One line of styled parts."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "bar--strong",
+        "bar--accent",
+        "bar--muted",
+        "bar--used",
+        "bar--reserve",
+        "bar--warning",
+    }
+
+    def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self.left: list[Part] = []
+        self.right: list[Part] = []
+
+    def show(self, left: Sequence[Part], right: Sequence[Part] = ()) -> None:
+        """Draw these parts; nothing happens when they are the same as before."""
+        if (list(left), list(right)) != (self.left, self.right):
+            self.left, self.right = list(left), list(right)
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw left parts, a gap, right parts; the right ones give way when there is no room."""
+        width, base = self.size.width, self.rich_style
+        if y:
+            return Strip.blank(width, base)
+        left, right = Strip(self._segments(self.left, base)), Strip(self._segments(self.right, base))
+        gap = width - left.cell_length - right.cell_length
+        if gap < 1:
+            return left.adjust_cell_length(width, base)
+        return Strip.join([left, Strip([Segment(" " * gap, base)]), right])
+
+    def _segments(self, parts: Sequence[Part], base: Style) -> list[Segment]:
+        return [
+            Segment(clean(text), base if name == "" else self.get_component_rich_style(f"bar--{name}"))
+            for text, name in parts
+        ]
+
+
+def context_parts(used: int | None, length: int | None, reserve: int | None, cells: int) -> list[Part]:
+    """Return the context bar: used, room for a reply, free; with advice before it is full."""
+    if not length:
+        return [("context: known once a model is loaded", "muted")]
+    used = used or 0
+    room = reserve if reserve is not None else length // 8
+    free = max(length - used - room, 0)
+    full = round(cells * min(used, length) / length)
+    held = min(round(cells * room / length), cells - full)
+    words: list[Part] = [
+        ("█" * full, "used"),
+        ("▒" * held, "reserve"),
+        ("░" * (cells - full - held), "muted"),
+        (f" {used:,} used", "strong"),
+        (f" · {min(room, max(length - used, 0)):,} for the reply · {free:,} free", "muted"),
+    ]
+    if used >= length - 1:
+        words.append(("  full: Ctrl+N new chat, or Up to edit the last message", "warning"))
+    elif not free:
+        words.append(("  nearly full: shorten, or Ctrl+N for a new chat", "warning"))
+    return words
+
+
+def ticker(numbers: Numbers | None) -> list[Part]:
+    """Return the three numbers that are always in view."""
+    if numbers is None:
+        return []
+    parts: list[str] = []
+    if numbers.ttft_ms is not None:
+        parts.append(f"TTFT {numbers.ttft_ms:,.0f} ms")
+    if numbers.tpot_ms is not None:
+        parts.append(f"TPOT {numbers.tpot_ms:.1f} ms")
+    if numbers.decode_tps is not None:
+        parts.append(f"{numbers.decode_tps:.0f} tok/s")
+    return [(" · ".join(parts) + " ", "muted")] if parts else []
+
+
+def keys(busy: bool, editing: bool, wide: bool) -> list[Part]:
+    """Return the keys of the moment."""
+    pairs = [("Esc", "stop")] if busy else [("Esc", "give up editing")] if editing else [("Enter", "send")]
+    pairs += [("F1", "help"), ("F2", "rack"), ("F3", "numbers"), ("^P", "commands")]
+    pairs += [("^N", "new"), ("^R", "chats"), ("^Q", "quit")] if wide else [("^R", "chats")]
+    parts: list[Part] = [(" ", "")]
+    for key, what in pairs:
+        parts += [(key, "accent"), (f" {what}   ", "muted")]
+    return parts
+
+
+def waiting_for(stats: Stats, events: Sequence[AnyEvent], stopping: bool) -> str:
+    """Return what a reply without text waits for."""
+    if stopping:
+        return "stopping …"
+    loading = [event for event in events if isinstance(event, Loading)]
+    if loading and loading[-1].fraction < 1:
+        return f"loading the model … {loading[-1].fraction:.0%}"
+    if stats.started_ns is None:
+        return "waiting for the engine …"
+    if stats.reused is not None and stats.prompt_tokens is not None:
+        return f"reading the prompt … {stats.processed:,} of {stats.prompt_tokens - stats.reused:,} new tokens"
+    return "working …" if stats.facts or stats.prompt_tokens else "loading the model …"
+
+
+def waiting(queue: Sequence[str], editing: bool, pastes: str) -> list[Part]:
+    """Return the line above the prompt: what is edited, pasted or queued."""
+    parts: list[Part] = []
+    if editing:
+        parts.append(("✎ editing the last message: Enter asks it on a branch of its own, Esc gives up   ", "accent"))
+    if queue:
+        parts.append((f"⧗ {len(queue)} waiting: ", "accent"))
+        parts.append((" · ".join(" ".join(text[:60].split()) for text in queue) + "   ", "muted"))
+    if pastes:
+        parts.append((pastes, "muted"))
+    return parts
+
+
+def welcome(profile: Profile) -> str:
+    """Return what an empty conversation shows."""
+    model = profile.model or ("the embedded model" if profile.backend == "llama.cpp" else "no file needed")
+    about = f": {profile.summary}" if profile.summary else ""
+    return f"""Ask something below. The reply appears here, and its numbers beside it.
+
+model     {model} ({profile.backend})
+profile   {profile.name or "default"}{about}
+
+F2  switches and settings: what they did shows in the next turn's numbers
+^R  earlier conversations        ^P  everything else        F1  help"""

@@ -1,0 +1,113 @@
+"""What the screen needs from behind it: opened after the first frame, closed at the end. And what it remembers.
+
+Knows where the parts come from; the screen itself only uses them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from ..chat import Engine
+
+if TYPE_CHECKING:  # imported when opened: the first frame is quicker without them
+    from fader_plugins.registry import Registry
+    from fader_plugins.turn import AnyEvent
+
+    from ..paths import Paths
+    from ..store import Store
+
+
+class House(Protocol):
+    """Opens the parts, and knows the clock and the files."""
+
+    paths: Paths
+
+    def registry(self) -> Registry:
+        """Find the plugins; may take long, may run on any thread."""
+        ...
+
+    def store(self) -> Store:
+        """Open the conversations. Raises StoreError."""
+        ...
+
+    def engine(self, emit: Callable[[AnyEvent], None]) -> RunningEngine:
+        """Return the engine; it may start now or when first needed."""
+        ...
+
+    def now(self) -> datetime:
+        """Return the time."""
+        ...
+
+
+class RunningEngine(Engine, Protocol):
+    """An engine that can be started early and closed."""
+
+    def start(self) -> None:
+        """Start it now."""
+        ...
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+class RealHouse:
+    """The house as `fader` runs it."""
+
+    def __init__(self, paths: Paths) -> None:
+        self.paths = paths
+
+    def registry(self) -> Registry:
+        """See `House.registry`."""
+        from fader_plugins import registry
+
+        return registry.build(self.paths.plugins)
+
+    def store(self) -> Store:
+        """See `House.store`."""
+        from ..store import Store
+
+        return Store.open(self.paths.database, self.now)
+
+    def engine(self, emit: Callable[[AnyEvent], None]) -> RunningEngine:
+        """See `House.engine`."""
+        from ..engine.remote import EngineProcess
+
+        return EngineProcess(self.paths.engine_log, self.paths.plugins, emit)
+
+    def now(self) -> datetime:
+        """See `House.now`."""
+        return datetime.now(UTC).astimezone()
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """What the screen remembers from one start to the next. Losing it loses nothing but a draft."""
+
+    theme: str = ""
+    draft: str = ""
+
+
+def recall(folder: Path) -> Memory:
+    """Read what was remembered; anything unreadable counts as nothing."""
+    try:
+        return msgspec.json.decode((folder / "screen.json").read_bytes(), type=Memory)
+    except (OSError, msgspec.MsgspecError):
+        return Memory()
+
+
+def remember(folder: Path, memory: Memory) -> None:
+    """Write what to remember, if the folder can be written."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        aside = folder / "screen.json.new"
+        aside.write_bytes(msgspec.json.encode(memory))
+        aside.replace(folder / "screen.json")
+
+
+__all__ = ["House", "Memory", "RealHouse", "RunningEngine", "recall", "remember"]
