@@ -123,15 +123,19 @@ class Row:
         ids = tuple(self.ids)
         if self.stream.stopped:
             ids = self._cut_ids()
-        self.session.rewind(common(self.session.tokens, [*self.prompt, *self.ids]))
+        self.session.rewind(common(self.session.tokens, [*self.prompt, *ids]))
         return self.stream.flush(), ids
 
     def _cut_ids(self) -> tuple[int, ...]:
-        kept, ids = self.stream.kept, []
+        kept = self.stream.kept
+        ids: list[int] = []
         for token in self.ids:
             piece = self.backend.piece(token)
             if len(piece) > kept:
-                ids += self.backend.encode(piece[:kept].decode(errors="replace")) if kept else []
+                rest = piece[:kept]
+                while ids and rest and rest[0] & 0xC0 == 0x80:  # the character began in the token before
+                    rest = self.backend.piece(ids.pop()) + rest
+                ids += self.backend.encode(rest.decode(errors="replace")) if rest else []
                 break
             ids.append(token)
             kept -= len(piece)

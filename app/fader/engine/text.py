@@ -13,7 +13,8 @@ class TextStream:
     """Turns pieces of bytes into text that never has to be taken back.
 
     Concatenating what `feed` and `flush` return gives the whole text, for every way of splitting the bytes. Stop strings
-    are looked for in bytes; the longest tail that could begin one is held back. Invalid bytes become U+FFFD.
+    are looked for in bytes; the longest tail that could begin one is held back. Of several the one that is complete first
+    counts, of those that end together the longest. Invalid bytes become U+FFFD.
     """
 
     def __init__(self, stop: Sequence[str] = ()) -> None:
@@ -31,11 +32,12 @@ class TextStream:
             return ""
         self.held += piece
         self.kept += len(piece)
-        found = [at for at in (self.held.find(stop) for stop in self.stops) if at >= 0]
+        found = [(at + len(stop), at) for stop in self.stops if (at := self.held.find(stop)) >= 0]
         if found:
+            _, at = min(found)
             self.stopped = True
-            self.kept -= len(self.held) - min(found)
-            self.held = self.held[: min(found)]
+            self.kept -= len(self.held) - at
+            self.held = self.held[:at]
             return ""
         free = len(self.held) - self._doubtful()
         ready, self.held = self.held[:free], self.held[free:]
