@@ -62,7 +62,9 @@ def _listen(inbox: BinaryIO, engine: Engine) -> None:
         else:
             engine.cancel(command.request_id)
     engine.close()
-    threading.Timer(LAST_SECONDS, os._exit, (0,)).start()
+    last = threading.Timer(LAST_SECONDS, os._exit, (0,))
+    last.daemon = True  # or the interpreter waits for it on its way out
+    last.start()
 
 
 if __name__ == "__main__":

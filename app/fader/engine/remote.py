@@ -54,16 +54,17 @@ class EngineProcess:
     def submit(self, request: GenerationRequest) -> None:
         """Send a turn to the engine, starting one if there is none."""
         reason = ""
-        for _ in range(2):  # one that is dying when it is written to is replaced
-            try:
-                with self._lock:
+        with self._lock:  # kept over both tries, so that the reader thread cannot report the first one as lost
+            for _ in range(2):
+                try:
                     process = self._ensure()
                     self._running[request.id] = process
                     wire.write(cast("BinaryIO", process.stdin), wire.Submit(request))
-                return
-            except OSError as error:
-                self._running.pop(request.id, None)
-                reason = str(error)
+                    return
+                except (OSError, ValueError) as error:
+                    self._running.pop(request.id, None)
+                    self._process = None  # it is dying, and is replaced
+                    reason = str(error)
         self._fail(request.id, EngineDied("The engine could not be started.", reason, f"See {self.log}."))
 
     def cancel(self, request_id: str) -> None:
@@ -71,7 +72,7 @@ class EngineProcess:
         with self._lock:
             process = self._process
             if process is not None and process.poll() is None:
-                with contextlib.suppress(OSError):  # the reader thread reports the death
+                with contextlib.suppress(OSError, ValueError):  # the reader thread reports the death
                     wire.write(cast("BinaryIO", process.stdin), wire.Cancel(request_id))
 
     def close(self) -> None:
