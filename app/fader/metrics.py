@@ -86,10 +86,10 @@ class Stats(msgspec.Struct, kw_only=True):
                 self._token(event)
             case Finished():
                 self.finished = event
-                self.texts.append(event.text)
+                self._show(event.text, event.at_ns)
             case Failed():
                 self.failure = event.failure
-                self.texts.append(event.text)
+                self._show(event.text, event.at_ns)
             case _:
                 pass
         return self
@@ -98,7 +98,7 @@ class Stats(msgspec.Struct, kw_only=True):
         self.output += 1
         self.drafted += event.drafted
         self.ids.append(event.token)
-        self.texts.append(event.text)
+        self._show(event.text, event.at_ns)
         if self.first_ns is None:
             self.first_ns = event.at_ns
         elif event.step != self.step and self.last_ns is not None:
@@ -106,9 +106,12 @@ class Stats(msgspec.Struct, kw_only=True):
         if event.step != self.step:
             self.steps += 1
             self.step = event.step
-        if event.text and self.visible_ns is None:
-            self.visible_ns = event.at_ns
         self.last_ns = event.at_ns
+
+    def _show(self, text: str, at_ns: int) -> None:
+        self.texts.append(text)
+        if text and self.visible_ns is None:
+            self.visible_ns = at_ns
 
     @property
     def text(self) -> str:
