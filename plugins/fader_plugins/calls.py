@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import pluggy
 from fader_backends.base import BackendInfo, Session
@@ -20,6 +20,7 @@ READINGS_MS = 50.0
 STRIKES = 3
 """How often in a row readings may be slow: one slow call may be the machine's doing."""
 
+T = TypeVar("T")
 Fault = Callable[[str, str, str], None]
 """(plugin, hook, detail)"""
 
@@ -36,7 +37,7 @@ class Hooks:
 
     def backends(self) -> list[BackendInfo]:
         """Return every backend that can be chosen, built-ins first."""
-        answers: list[list[BackendInfo]] = self._surviving("backends")
+        answers = self._surviving("backends", BackendInfo)
         return [info for answer in reversed(answers) for info in answer]
 
     def plan_request(self, draft: RequestDraft) -> None:
@@ -47,7 +48,7 @@ class Hooks:
                     self._only("plan_request", plugin.info.name)(draft=draft)
                 except FaderError:
                     raise
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     raise PluginFailed(
                         f"Plugin {plugin.info.name!r} failed while planning the turn.",
                         f"{type(error).__name__}: {error}",
@@ -60,7 +61,7 @@ class Hooks:
 
         At least one token of the prompt is left to evaluate. What a plugin claims is checked, not believed.
         """
-        answered = self._first("restore_prefix", request=request, session=session, prompt=prompt)
+        answered = self._first("restore_prefix", int, request=request, session=session, prompt=list(prompt))
         claimed = answered[0] if answered else 0
         kept = min(claimed, common(session.tokens, prompt), len(prompt) - 1)
         session.rewind(max(kept, 0))
@@ -75,29 +76,31 @@ class Hooks:
                 continue
             begin = time.perf_counter()
             try:
-                for answer in self._only("readings", name)(numbers=numbers):
-                    rows.extend(answer)
-            except Exception as error:  # a stranger's code; it is named and left out
+                answers = self._only("readings", name)(numbers=numbers)
+                made = [row for answer in answers for row in _all_of(Reading, answer)]
+            except (Exception, SystemExit) as error:  # a stranger's code; it is named and left out
                 self._drop(name, "readings", f"{type(error).__name__}: {error}")
                 continue
+            rows += made
             took = (time.perf_counter() - begin) * 1000
             self.slow[name] = self.slow.get(name, 0) + 1 if took > READINGS_MS else 0
             if self.slow[name] >= STRIKES:
                 self._drop(name, "readings", f"took {took:.0f} ms, {STRIKES} times in a row")
         return rows
 
-    def _surviving(self, hook: str, **arguments: Any) -> list[Any]:
+    def _surviving(self, hook: str, kind: type[T], **arguments: Any) -> list[list[T]]:
         """Call a collecting hook plugin by plugin, so that one fault loses one answer; last registered first."""
-        answers = []
+        answers: list[list[T]] = []
         for plugin in reversed(list(self.registry.usable())):
             if plugin.info.name in self.enabled and hook in plugin.hooks:
                 try:
-                    answers += self._only(hook, plugin.info.name)(**arguments)
-                except Exception as error:  # a stranger's code; it is named and left out
+                    found = self._only(hook, plugin.info.name)(**arguments)
+                    answers += [_all_of(kind, answer) for answer in found]
+                except (Exception, SystemExit) as error:  # a stranger's code; it is named and left out
                     self._drop(plugin.info.name, hook, f"{type(error).__name__}: {error}")
         return answers
 
-    def _first(self, hook: str, **arguments: Any) -> tuple[Any, str] | None:
+    def _first(self, hook: str, kind: type[T], **arguments: Any) -> tuple[T, str] | None:
         """Ask for the first answer in pluggy's order; return it with the name of who gave it."""
         for implementation in reversed(getattr(self.registry.manager.hook, hook).get_hookimpls()):
             name = implementation.plugin_name
@@ -105,11 +108,10 @@ class Hooks:
                 continue
             try:
                 answer = self._only(hook, name)(**arguments)
-            except Exception as error:  # a stranger's code; it is named and left out
+                if answer is not None:
+                    return _all_of(kind, [answer])[0], name
+            except (Exception, SystemExit) as error:  # a stranger's code; it is named and left out
                 self._drop(name, hook, f"{type(error).__name__}: {error}")
-                continue
-            if answer is not None:
-                return answer, name
         return None
 
     def _only(self, hook: str, name: str) -> pluggy.HookCaller:
@@ -124,6 +126,15 @@ class Hooks:
     def _drop(self, name: str, hook: str, detail: str) -> None:
         self.enabled.discard(name)
         self.fault(name, hook, detail)
+
+
+def _all_of(kind: type[T], answer: Iterable[Any]) -> list[T]:
+    """Return what a plugin answered as a list. Raises TypeError when it is of another kind."""
+    found = list(answer)
+    for one in found:
+        if not isinstance(one, kind):
+            raise TypeError(f"it answered {one!r}, which is no {kind.__name__}")
+    return found
 
 
 def common(held: Iterable[int], prompt: Iterable[int]) -> int:
