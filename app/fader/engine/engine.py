@@ -114,8 +114,13 @@ class Engine:
         backend = self.model.backend
         assert backend is not None
         plan = choose(self._rows, backend.context.batch)
-        parts = [(row, row.take(count)) for row, count in plan]
-        for row, part, scores in self._evaluate(backend, parts):
+        parts = []
+        for row, count in plan:
+            try:
+                parts.append((row, row.take(count)))
+            except Exception as error:  # every failure of a turn becomes its Failed event; the engine goes on
+                self._fail(row, error)
+        for row, part, scores in self._evaluate(backend, parts) if parts else ():
             self._advance(row, part, scores)
 
     def _drop_cancelled(self) -> None:
@@ -187,8 +192,12 @@ class Engine:
 
     def _end(self, row: Row) -> None:
         """Finish a row and keep its session for the owner's next turn."""
+        try:
+            text, ids = row.close()
+        except Exception as error:  # every failure of a turn becomes its Failed event; the engine goes on
+            self._fail(row, error)
+            return
         self._rows.remove(row)
-        text, ids = row.close()
         self._sessions.keep(row.request.owner, row.session)
         self._emit_end(row.request, text, ids, len(row.prompt) + len(ids), row)
 

@@ -86,7 +86,7 @@ class LoadedModel:
         module, _, function = known[name].loader.partition(":")
         try:
             loader: Loader = getattr(importlib.import_module(module), function)
-        except ImportError as error:
+        except (ImportError, AttributeError) as error:
             raise LoadError(
                 f"The {name} backend cannot be imported.", f"{error}.", "Install the library it needs."
             ) from error
