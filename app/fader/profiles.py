@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
 from fader_backends.base import Scalar
@@ -181,10 +181,9 @@ def _check(table: Mapping[str, Any], kind: type[msgspec.Struct], path: Path, at:
 
 def _parts(value: Any, hint: Any) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
     """Yield what is checked by itself: the values of a table each, anything else as a whole."""
-    arguments = getattr(hint, "__args__", ())
-    if getattr(hint, "__origin__", None) is dict and isinstance(value, Mapping):
+    if get_origin(hint) is dict and isinstance(value, Mapping):
         for key, item in value.items():
-            yield (key,), item, arguments[1]
+            yield (key,), item, get_args(hint)[1]
     else:
         yield (), value, hint
 

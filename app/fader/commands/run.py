@@ -1,0 +1,232 @@
+"""`fader run`: one question, its answer on stdout, everything else on stderr.
+
+Knows the engine in its own process and text streams; keeps no conversation.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, TextIO
+
+import fader_backends.errors as errors
+import msgspec
+from fader_backends.base import Message
+from fader_backends.errors import BadValue, EmptyPrompt, FaderError, Failure
+from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, Token
+
+from .. import profiles
+from ..log import write_log
+from ..metrics import Stats
+from ..paths import Paths
+from ..report import report
+from ..switchboard import Switchboard
+from .setup import plugins_for, with_model
+
+if TYPE_CHECKING:
+    from ..engine.engine import Engine
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line said."""
+
+    prompt: str | None = None
+    system: str | None = None
+    profile: str = ""
+    model: str | None = None
+    json: bool = False
+    seed: int | None = None
+    temperature: float | None = None
+    options: Sequence[str] = ()
+    """`plugin.key=value`, each."""
+    on: Sequence[str] = ()
+    off: Sequence[str] = ()
+    max_tokens: int | None = None
+    ignore_end: bool = False
+
+
+def run(asked: Asked, paths: Paths) -> int:
+    """Answer, and return the exit code. Raises FaderError."""
+    profile = profiles.load(asked.profile, paths)
+    registry, profile = plugins_for(profile, paths)
+    for problem in registry.problems:
+        tell(f"plugin {problem.plugin!r}: {problem.detail}")
+    board = Switchboard(registry, profile)
+    throw_switches(board, asked)
+    prompt = whole_prompt(asked.prompt)
+    board.profile = with_model(profile, asked.model, paths, os.environ, Path.home())
+
+    from ..engine.engine import Engine  # before the clock starts
+
+    system = profile.system if asked.system is None else asked.system
+    told = [Message("system", checked(system, "The system prompt"))] if system else []
+    draft = board.plan("run", [*told, Message("user", prompt)], datetime.now().astimezone())
+    draft.max_tokens = asked.max_tokens or draft.max_tokens
+    draft.ignore_end = asked.ignore_end
+    request = draft.freeze(uuid.uuid4().hex, time.perf_counter_ns())
+
+    answer = Answer(request, None if asked.json else sys.stdout, sys.stderr)
+    engine = Engine(registry, answer.take)
+    answer.engine = engine
+    with quiet(paths.log), stopped_by_interrupt(engine, request.id):
+        engine.submit(request)
+        engine.run_until_idle()
+        engine.close()
+        engine.run_until_idle()
+    if answer.broken:
+        raise BrokenPipeError
+    if answer.failure is not None:
+        raise as_error(answer.failure)
+    if asked.json:
+        print_json(msgspec.json.encode(report(answer.stats, paths.hashes)))
+    reason = answer.stats.numbers().finish_reason
+    if reason == "context":
+        tell("The context is full, so the answer ends here. Raise context.length in the profile, or ask for less.")
+    return 130 if reason == "cancelled" else 0
+
+
+def throw_switches(board: Switchboard, asked: Asked) -> None:
+    """Apply what the command line says of plugins; what is said outright wins over shorthands. Raises UsageError."""
+    if asked.temperature is not None:
+        board.switch("sampler", True)
+        board.set("sampler", "temperature", asked.temperature)
+    if asked.seed is not None:
+        board.set("sampler", "seed", asked.seed)
+    for option in asked.options:
+        place, equals, value = option.partition("=")
+        plugin, dot, key = place.strip().partition(".")
+        if not (equals and dot and plugin and key):
+            raise BadValue(f"-o {option!r} is not plugin.key=value.", "", "Write for example -o sampler.top_k=20.")
+        board.set(plugin, key, value)
+    for name in asked.on:
+        board.switch(name, True)
+    for name in asked.off:
+        board.switch(name, False)
+
+
+def whole_prompt(given: str | None) -> str:
+    """Return what stdin holds, then the prompt given; a terminal is not read unless the prompt is `-`."""
+    parts = []
+    if sys.stdin is not None and (given == "-" or not sys.stdin.isatty()):
+        data = sys.stdin.buffer.read()
+        try:
+            parts.append(data.decode("utf-8-sig").replace("\r\n", "\n").strip("\n"))
+        except UnicodeDecodeError as error:
+            reason = f"Stdin is not UTF-8 text: byte {error.start + 1:,} is 0x{data[error.start]:02x}."
+            raise BadValue(reason, "", "Convert it first, for example with iconv.") from error
+    if given is not None and given != "-":
+        parts.append(checked(given, "The prompt"))
+    prompt = "\n\n".join(part for part in parts if part.strip())
+    if not prompt:
+        raise EmptyPrompt("There is nothing to ask.", "", 'Write fader run "your question", or pipe text in.')
+    return prompt
+
+
+def checked(text: str, what: str) -> str:
+    """Return `text`. Raises BadValue when the shell handed over bytes that are not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadValue(f"{what} is not UTF-8 text.", "", "Check the terminal's encoding.") from error
+    return text
+
+
+class Answer:
+    """Takes the events of the turn: text goes to `out` as it comes (None: nowhere), faults to `err`."""
+
+    def __init__(self, request: GenerationRequest, out: TextIO | None, err: TextIO) -> None:
+        self.stats = Stats(request=request)
+        self.out = out
+        self.err = err
+        self.engine: Engine | None = None
+        self.failure: Failure | None = None
+        self.broken = False
+        """Whether the reader of stdout went away."""
+
+    def take(self, event: AnyEvent) -> None:
+        """Fold one event in. Must not raise: the engine is in the middle of its work."""
+        self.stats.fold(event)
+        match event:
+            case Token(text=text) if text:
+                self._write(text)
+            case Finished(text=text):
+                self._write(text + ("" if (self.stats.text or "\n").endswith("\n") else "\n"))
+            case Failed(failure=failure, text=text):
+                self.failure = failure
+                self._write(text + ("\n" if self.stats.text else ""))
+            case PluginFault():
+                tell(f"plugin {event.plugin!r} failed in {event.hook}: {event.detail}", self.err)
+            case _:
+                pass
+
+    def _write(self, text: str) -> None:
+        if self.out is None or self.broken or not text:
+            return
+        try:
+            self.out.write(text)
+            self.out.flush()
+        except OSError:
+            self.broken = True
+            if self.engine is not None:
+                self.engine.cancel(self.stats.request.id)
+
+
+@contextmanager
+def stopped_by_interrupt(engine: Engine, request_id: str) -> Iterator[None]:
+    """Let the first Ctrl+C end the answer where it is, and the second one the program."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        engine.cancel(request_id)
+
+    try:
+        before = signal.signal(signal.SIGINT, stop)
+    except ValueError:  # not on the main thread, where nobody sends signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def quiet(log: Path) -> Iterator[None]:
+    """Send what anything inside prints on stderr to the log."""
+    heard = io.StringIO()
+    try:
+        with redirect_stderr(heard):
+            yield
+    finally:
+        if heard.getvalue():
+            write_log(log, heard.getvalue(), datetime.now().astimezone())
+
+
+def as_error(failure: Failure) -> FaderError:
+    """Return a failure as the error it was."""
+    kind = getattr(errors, failure.kind, FaderError)
+    error = FaderError(failure.title, failure.detail, failure.next_step, failure.plugin)
+    error.exit_code = kind.exit_code if isinstance(kind, type) and issubclass(kind, FaderError) else 1
+    return error
+
+
+def tell(line: str, err: TextIO | None = None) -> None:
+    """Print one line on stderr."""
+    stream = err or sys.stderr
+    stream.write(f"fader: {' '.join(line.split())}\n")
+    stream.flush()
+
+
+def print_json(data: bytes) -> None:
+    """Print one JSON value on a line."""
+    sys.stdout.write(data.decode() + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,47 @@
+"""What every command needs before it starts: profile and plugins, checked against each other, and the model's file.
+
+Knows names a person gave; starts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from fader_backends.errors import ModelMissing
+from fader_plugins.registry import Registry, build
+
+from .. import models, profiles
+from ..paths import Paths
+from ..profiles import Profile
+
+FILE_BACKENDS = ("llama.cpp",)
+"""Backends whose model is a file that the app looks up; others get the name as it is."""
+
+
+def plugins_for(profile: Profile, paths: Paths) -> tuple[Registry, Profile]:
+    """Return the plugins, and the profile without tables for plugins that are broken. Raises UsageError."""
+    registry = build(paths.plugins)
+    known = {plugin.info.name: plugin.info.settings for plugin in registry.usable()}
+    broken = {name for name in registry.plugins if name not in known}
+    profiles.check_plugins(profile, known, broken)
+    tables = {name: table for name, table in profile.plugins.items() if name not in broken}
+    return registry, msgspec.structs.replace(profile, plugins=tables)
+
+
+def with_model(
+    profile: Profile, model: str | None, paths: Paths, environ: Mapping[str, str], home: Path, *, needed: bool = True
+) -> Profile:
+    """Return the profile with `model` (None: its own) as a path. Raises ModelMissing.
+
+    Unless `needed`, an installation without the embedded model is fine: the app opens and says what to do.
+    """
+    name = profile.model if model is None else model
+    if profile.backend in FILE_BACKENDS:
+        try:
+            name = str(models.resolve(name, models.folders(paths, environ, home)))
+        except ModelMissing:
+            if needed or name not in ("", models.EMBEDDED):
+                raise
+    return msgspec.structs.replace(profile, model=name)

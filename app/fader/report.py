@@ -1,0 +1,104 @@
+"""`RunReport`: what `fader run --json` prints. An interface: fields are added, never renamed or given another meaning.
+
+Knows a finished turn's numbers, not how they came about (`fader.metrics` defines each).
+"""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import msgspec
+from fader_plugins.turn import PluginState
+
+from . import __version__
+from .metrics import Stats
+from .models import sha256
+
+
+class Gaps(msgspec.Struct, frozen=True, kw_only=True):
+    """Gaps between token ids, in milliseconds; percentiles by linear interpolation between closest ranks."""
+
+    p50: float | None
+    p95: float | None
+    n: int
+    """How many gaps there were. Below 20 the p95 is a guess."""
+
+
+class RunReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One turn. Times are in milliseconds, rates in tokens per second; null is "not known" or "not defined"."""
+
+    text: str
+    """The reply."""
+    finish_reason: str | None
+    """end (the model ended it), stop (a stop text), length (most tokens reached), context (no room left), cancelled."""
+    backend: str
+    model: str
+    """The model's name for people."""
+    model_sha256: str | None
+    """Of the model's file; null for backends without one."""
+    profile: str
+    seed: int
+    plugins: dict[str, PluginState]
+    """Per plugin: on, and every setting, as they were when the turn was sent."""
+    prompt_tokens: int | None
+    reused_tokens: int | None
+    """Prompt tokens taken from a cache. reused + processed = prompt."""
+    processed_tokens: int
+    """Prompt tokens evaluated."""
+    output_tokens: int
+    ids: tuple[int, ...]
+    """Token ids of the reply, without its end token."""
+    ttft_ms: float | None
+    """Submit to first token id, without loading the model."""
+    ttft_parts: dict[str, float]
+    """queue, encode, restore, prefill, first_sample; they add up to ttft_ms."""
+    tpot_ms: float | None
+    """(last token - first token) / (tokens - 1)."""
+    itl_ms: Gaps
+    e2e_ms: float | None
+    """Submit to last token id, loading included."""
+    prefill_tps: float | None
+    """Processed prompt tokens / time for them."""
+    decode_tps: float | None
+    """1000 / tpot_ms."""
+    kv_bytes: int | None
+    """Size of the live KV buffers."""
+    rss_peak_bytes: int | None
+    """Highest resident memory of the process."""
+    load_ms: float | None
+    """Time to load the model."""
+    versions: dict[str, str]
+    """fader, python, and the libraries the backend names."""
+
+
+def report(stats: Stats, hashes: Path) -> RunReport:
+    """Return the report of a turn that has ended; `hashes` is the file of known model hashes."""
+    numbers, request, facts = stats.numbers(), stats.request, stats.facts
+    file = Path(facts.path) if facts and facts.path else None
+    return RunReport(
+        text=stats.text,
+        finish_reason=numbers.finish_reason,
+        backend=request.model.backend,
+        model=facts.model if facts else request.model.model,
+        model_sha256=sha256(file, hashes) if file and file.is_file() else None,
+        profile=request.profile,
+        seed=request.sampler.seed,
+        plugins=request.plugins,
+        prompt_tokens=numbers.prompt_tokens,
+        reused_tokens=numbers.reused_tokens,
+        processed_tokens=numbers.processed_tokens,
+        output_tokens=numbers.output_tokens,
+        ids=stats.finished.ids if stats.finished else tuple(stats.ids),
+        ttft_ms=numbers.ttft_ms,
+        ttft_parts=numbers.ttft_parts,
+        tpot_ms=numbers.tpot_ms,
+        itl_ms=Gaps(p50=numbers.itl_p50_ms, p95=numbers.itl_p95_ms, n=numbers.itl_n),
+        e2e_ms=numbers.e2e_ms,
+        prefill_tps=numbers.prefill_tps,
+        decode_tps=numbers.decode_tps,
+        kv_bytes=numbers.kv_bytes,
+        rss_peak_bytes=numbers.rss_peak_bytes,
+        load_ms=numbers.load_ms,
+        versions={"fader": __version__, "python": platform.python_version(), **(facts.versions if facts else {})},
+    )

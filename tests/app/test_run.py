@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import Result
+from fader import tui
+from fader.commands.chat import chat
+from fader.commands.run import whole_prompt
+from fader.paths import Paths
+from fader.report import RunReport
+from fader_backends.errors import ModelMissing
+
+Fader = Callable[..., Result]
+
+
+def echo(fader: Fader, *arguments: str, stdin: bytes | str | None = None) -> Result:
+    return fader("run", "-p", "echo", *arguments, stdin=stdin)
+
+
+def test_the_answer_is_all_there_is_on_stdout(fader: Fader) -> None:
+    result = echo(fader, "hello world")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "hello world\n", "")
+
+
+def test_what_is_piped_in_comes_before_the_prompt(fader: Fader) -> None:
+    assert echo(fader, "sum this up", stdin="first\r\nsecond\n").stdout == "first\nsecond\n\nsum this up\n"
+    assert echo(fader, stdin=b"\xef\xbb\xbfonly \xe2\x82\xac\n").stdout == "only €\n"
+    assert echo(fader, "-", stdin="only this").stdout == "only this\n"
+
+
+def test_options_before_the_command_count_too(fader: Fader, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fader("-p", "echo", "run", "hi").stdout == "hi\n"
+    monkeypatch.setenv("FADER_PROFILE", "echo")
+    assert fader("run", "hi").stdout == "hi\n"
+    assert "unknown profile 'nope'" in fader("-p", "nope", "run", "hi").stderr
+
+
+def test_max_tokens_and_going_on_after_the_end(fader: Fader) -> None:
+    report = json.loads(echo(fader, "hello world", "--max-tokens", "5", "--json").stdout)
+    assert (report["text"], report["finish_reason"], report["output_tokens"]) == ("hello", "length", 5)
+    report = json.loads(echo(fader, "hi", "--max-tokens", "9", "--ignore-eos", "--json").stdout)
+    assert (report["finish_reason"], report["output_tokens"]) == ("length", 9)
+
+
+REPORT_FIELDS = [field.name for field in msgspec.structs.fields(RunReport)]
+
+
+def test_the_json_object_is_an_interface(fader: Fader) -> None:
+    result = echo(fader, "hello", "--json", "--seed", "7", "--temp", "0", "--off", "prefix_cache")
+    assert result.stdout.count("\n") == 1
+    assert " ".join(json.loads(result.stdout)) == (
+        "text finish_reason backend model model_sha256 profile seed plugins prompt_tokens reused_tokens processed_tokens "
+        "output_tokens ids ttft_ms ttft_parts tpot_ms itl_ms e2e_ms prefill_tps decode_tps kv_bytes rss_peak_bytes "
+        "load_ms versions"
+    )
+    report = msgspec.json.decode(result.stdout, type=RunReport)
+    assert (report.text, report.finish_reason, report.backend, report.profile) == ("hello", "end", "echo", "echo")
+    assert report.model_sha256 is None
+    assert report.seed == 7
+    assert report.plugins["sampler"].on
+    assert report.plugins["sampler"].settings["temperature"] == 0.0
+    assert not report.plugins["prefix_cache"].on
+    assert report.reused_tokens == 0
+    assert report.processed_tokens == report.prompt_tokens
+    assert report.output_tokens == len(report.ids) == report.itl_ms.n + 1 == 5
+    assert report.ttft_ms is not None
+    assert set(report.ttft_parts) == {"queue", "encode", "restore", "prefill", "first_sample"}
+    assert sum(report.ttft_parts.values()) == pytest.approx(report.ttft_ms)
+    assert report.tpot_ms is not None
+    assert report.decode_tps == pytest.approx(1000 / report.tpot_ms)
+    assert {"fader", "python"} <= set(report.versions)
+
+
+def test_the_json_object_is_documented() -> None:
+    text = (Path(__file__).parents[2] / "app" / "RUN_JSON.md").read_text(encoding="utf-8")
+    assert [name for name in REPORT_FIELDS if f"| `{name}` |" not in text] == []
+
+
+def test_settings_are_typed_by_the_plugin(fader: Fader) -> None:
+    result = echo(fader, "x", "--json", "-o", "sampler.top_k=7", "-o", "sampler.top_p=0.5", "--on", "sampler")
+    sampler = json.loads(result.stdout)["plugins"]["sampler"]
+    assert sampler["on"]
+    assert (sampler["settings"]["top_k"], sampler["settings"]["top_p"]) == (7, 0.5)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_that_says_nothing_is_not_waited_for(user: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal("never read"))
+    assert whole_prompt("hello") == "hello"
+
+
+@pytest.mark.parametrize("model", [None, "here.gguf"])
+def test_the_chat_gets_what_was_asked(
+    user: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str | None
+) -> None:
+    started = []
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(tui, "start", lambda *arguments: started.append(arguments) or 0)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here.gguf").write_bytes(b"GGUF")
+    assert chat("plain", model, True, user) == 0
+    ((paths, profile, name, resume),) = started
+    assert (paths, profile.name, resume) == (user, "plain", True)
+    # Without any model the chat opens all the same and says what to do.
+    assert name == profile.model == (str(tmp_path / "here.gguf") if model else "")
+    with pytest.raises(ModelMissing):
+        chat("plain", "nowhere.gguf", True, user)
