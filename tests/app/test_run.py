@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from fader import tui
 from fader.commands.chat import chat
 from fader.commands.run import whole_prompt
 from fader.paths import Paths
+from fader.profiles import Profile
 from fader.report import RunReport
 from fader_backends.errors import ModelMissing
 
@@ -102,11 +104,16 @@ def test_a_terminal_that_says_nothing_is_not_waited_for(user: Paths, monkeypatch
 def test_the_chat_gets_what_was_asked(
     user: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str | None
 ) -> None:
-    started = []
+    started: list[tuple[Paths, Profile, str, bool]] = []
+
+    def start(*arguments: Any) -> int:
+        started.append(arguments)
+        return 0
+
     monkeypatch.setattr("sys.stdin", Terminal())
     monkeypatch.setattr("sys.stdout", Terminal())
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    monkeypatch.setattr(tui, "start", lambda *arguments: started.append(arguments) or 0)
+    monkeypatch.setattr(tui, "start", start)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here.gguf").write_bytes(b"GGUF")
     assert chat("plain", model, True, user) == 0
