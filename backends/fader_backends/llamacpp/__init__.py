@@ -19,7 +19,8 @@ def load(model: ModelSpec, context: ContextSpec, progress: Progress) -> Backend:
     """Load a GGUF file (a path; empty or `smollm2`: the embedded model) and make its first context.
 
     Model options: `n_gpu_layers`, `main_gpu`, `mmap`. Context options: `flash_attention` (auto, on, off), `type_k` and
-    `type_v` (f16, q8_0, …), `ubatch` (most tokens evaluated at a time, default 512).
+    `type_v` (f16, q8_0, …), `ubatch` (most tokens evaluated at a time, default 512), `unified` (True: all rows share one
+    buffer; False: each has one of full length, so that the others can never change the order it is summed up in).
     Raises LoadError and its kinds, OutOfMemory, BadValue, UnknownName, or Interrupted when `progress` returns False.
     """
     from fader_backends.llamacpp.backend import open_backend

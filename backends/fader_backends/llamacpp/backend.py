@@ -57,7 +57,7 @@ class LlamaCpp:
 
     def _key(self, layout: Layout) -> str:
         version = "/".join(versions().values())
-        kinds = f"k={layout.type_k} v={layout.type_v} flash={layout.flash_attention}"
+        kinds = f"k={layout.type_k} v={layout.type_v} flash={layout.flash_attention} unified={layout.unified}"
         return f"llamacpp {version} {self._fingerprint} {kinds}"
 
     def configure(self, context: ContextSpec) -> None:

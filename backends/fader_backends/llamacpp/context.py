@@ -6,6 +6,7 @@ Knows sequence ids and positions, but neither sessions nor messages.
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -38,9 +39,10 @@ class Context:
         """Raises OutOfMemory or LoadError with what the library said."""
         library = self._library = bindings()
         self._switch = switch
+        self._unified = layout.unified
         self._vocabulary = weights.vocabulary.size
         parameters = library.llama_context_default_params()
-        parameters.n_ctx = layout.length
+        parameters.n_ctx = layout.length if layout.unified else layout.length * layout.rows
         parameters.n_batch = layout.batch
         parameters.n_ubatch = layout.ubatch
         parameters.n_seq_max = layout.rows
@@ -48,7 +50,7 @@ class Context:
         parameters.flash_attn_type = FLASH_ATTENTION[layout.flash_attention]
         parameters.type_k = CACHE_TYPES[layout.type_k]
         parameters.type_v = CACHE_TYPES[layout.type_v]
-        parameters.kv_unified = True
+        parameters.kv_unified = layout.unified
         parameters.no_perf = True
         parameters.abort_callback = switch.callback
         parameters.abort_callback_data = switch.data
@@ -57,7 +59,7 @@ class Context:
         if not self.pointer:
             raise _refused(layout, LOG.reason(lines))
         self.memory: Any = library.llama_get_memory(self.pointer)
-        self.length: int = library.llama_n_ctx(self.pointer)
+        self.length: int = library.llama_n_ctx_seq(self.pointer)
         self.batch: int = library.llama_n_batch(self.pointer)
         self.kv_bytes = _reported_bytes(lines)
         self._scores_at = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)(
@@ -96,6 +98,10 @@ class Context:
         end = 0
         for row, start, tokens, scored in work:
             begin, end = end, end + len(tokens)
+            if end - begin == 1:  # decoding: slices cost ten times what single entries do
+                self._tokens[begin], self._positions[begin], self._rows[begin] = tokens[0], start, row
+                self._scored[begin] = scored
+                continue
             self._tokens[begin:end] = tokens
             self._positions[begin:end] = self._order[start : start + len(tokens)]
             self._rows[begin:end] = row
@@ -122,7 +128,7 @@ class Context:
                     raise BadScores("llama.cpp returned no scores.", "", "Send the message again.")
                 ctypes.memmove(target, source, size)
                 target += size
-            if stretch.scored and not np.isfinite(scores.max(axis=1)).all():  # the maximum of a row with a NaN is NaN
+            if not all(math.isfinite(row.max()) for row in scores):  # the maximum of a row with a NaN is NaN
                 raise BadScores(
                     "The model returned scores that are no numbers.",
                     "The model file may be damaged, or its number type overflows on this device.",
@@ -136,9 +142,12 @@ class Context:
         done: bool = self._library.llama_memory_seq_rm(self.memory, row, length, -1)
         return done
 
-    def share(self, row: int, other: int) -> None:
-        """Let the empty row `other` hold what `row` holds; no state is copied."""
+    def share(self, row: int, other: int) -> bool:
+        """Let the empty row `other` hold what `row` holds, copying nothing when they share a buffer."""
+        if not self._unified:  # the library would copy at the next run, over whatever `other` has loaded until then
+            return self.load(other, self.save(row))
         self._library.llama_memory_seq_cp(self.memory, row, other, -1, -1)
+        return True
 
     def save(self, row: int) -> bytes:
         """Copy a row's state out. Raises OutOfMemory."""

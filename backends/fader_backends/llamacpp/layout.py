@@ -36,11 +36,13 @@ class Layout(msgspec.Struct, frozen=True):
     flash_attention: str
     type_k: str
     type_v: str
+    unified: bool
+    """Whether all rows share one buffer, or each has its own of full length."""
 
 
 def plan(spec: ContextSpec, file: GgufFile) -> Layout:
     """Fill in what `spec` leaves open. Raises BadValue, UnknownName, or OutOfMemory when it cannot fit."""
-    check_names(spec.options, ("flash_attention", "type_k", "type_v", "ubatch"))
+    check_names(spec.options, ("flash_attention", "type_k", "type_v", "ubatch", "unified"))
     flash = choice(spec.options, "flash_attention", "auto", FLASH_ATTENTION)
     type_k = choice(spec.options, "type_k", "f16", CACHE_TYPES)
     type_v = choice(spec.options, "type_v", "f16", CACHE_TYPES)
@@ -52,7 +54,10 @@ def plan(spec: ContextSpec, file: GgufFile) -> Layout:
     within("threads", spec.threads, 0, 512)
     ubatch = integer(spec.options, "ubatch", min(512, spec.batch))
     within("ubatch", ubatch, 1, spec.batch)
-    per_token = bytes_per_token(file, type_k, type_v)
+    unified = spec.options.get("unified", True)
+    if not isinstance(unified, bool):
+        raise BadValue(f"unified = {unified!r} is neither true nor false.")
+    per_token = (1 if unified else spec.rows) * bytes_per_token(file, type_k, type_v)
     free = psutil.virtual_memory().available
     length = spec.length or _affordable(file.context_length or FALLBACK_LENGTH, per_token, free)
     if length * per_token > free:
@@ -61,7 +66,7 @@ def plan(spec: ContextSpec, file: GgufFile) -> Layout:
             "",
             f"Set the length to {max(STEP, _affordable(length, per_token, free)):,} or less.",
         )
-    return Layout(length, spec.rows, spec.batch, ubatch, spec.threads or cores(), flash, type_k, type_v)
+    return Layout(length, spec.rows, spec.batch, ubatch, spec.threads or cores(), flash, type_k, type_v, unified)
 
 
 def bytes_per_token(file: GgufFile, type_k: str, type_v: str) -> int:

@@ -74,9 +74,9 @@ class LlamaSession:
         """Return a session that holds the same tokens; they share their state until one is changed."""
         context = self._backend.context_of(self)
         other = self._backend.open()
-        if not self.lost:
-            context.share(self.row, other.row)
         other.held, other.lost = list(self.held), self.lost
+        if self.held and not self.lost and not context.share(self.row, other.row):
+            other.lost = True
         return other
 
     def save(self) -> SessionState:
