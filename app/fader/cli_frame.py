@@ -5,6 +5,7 @@ Knows click, and no command.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -20,6 +21,10 @@ from .paths import Paths
 
 F = TypeVar("F", bound=Callable[..., Any])
 INTERRUPTED = 130
+GONE = (errno.EPIPE, errno.EINVAL if os.name == "nt" else errno.EPIPE)
+"""What writing to a pipe says whose reader went away."""
+FULL = (errno.ENOSPC, errno.EIO)
+"""What writing to a disk says; files of ours turn it into errors of their own, so it comes from stdout."""
 OTHER = "Other"
 
 
@@ -73,7 +78,6 @@ class Frame(Grouped, click.Group):
         extra["standalone_mode"] = False
         try:
             code = super().main(args, prog_name or "fader", **extra)
-            sys.stdout.flush()
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             code = error.exit_code
@@ -85,12 +89,11 @@ class Frame(Grouped, click.Group):
             code = fail(str(error), error.exit_code)
         except (click.Abort, KeyboardInterrupt):
             code = INTERRUPTED
-        except BrokenPipeError:
-            forget_stdout()
-            code = 1
+        except OSError as error:
+            code = lost_output(error) if error.errno in (*GONE, *FULL) else unforeseen(error)
         except Exception as error:  # a fault of ours: it goes to the log, and people get a line
             code = unforeseen(error)
-        sys.exit(code if isinstance(code, int) else 0)
+        sys.exit(settled(code if isinstance(code, int) else 0))
 
 
 def fail(line: str, code: int) -> int:
@@ -116,7 +119,18 @@ def take_any_text() -> None:
             stream.reconfigure(errors="replace", encoding=None if stream.isatty() else "utf-8")
 
 
-def forget_stdout() -> None:
-    """Point stdout nowhere, so that Python does not complain of the closed pipe on its way out."""
-    with suppress(OSError, ValueError):
+def settled(code: int) -> int:
+    """Write out what stdout still holds; return the exit code, which is 1 when that fails."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except OSError as error:
+        return lost_output(error)
+
+
+def lost_output(error: OSError) -> int:
+    """Give stdout up, with a line unless its reader simply went away; return the exit code."""
+    with suppress(OSError, ValueError):  # or Python complains once more on its way out
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1 if error.errno in GONE else fail(f"cannot write the output: {error.strerror or error}.", 1)

@@ -6,10 +6,10 @@ Knows files and names, not what plugins do with their settings.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+import fader_profiles
 import msgspec
 from fader_backends.base import Scalar
 from fader_backends.errors import BadValue, UnknownName
@@ -124,7 +124,7 @@ def reason(error: msgspec.ValidationError) -> str:
 
 
 def _built_in() -> Path:
-    return Path(str(files("fader_profiles")))
+    return Path(fader_profiles.__file__).parent
 
 
 def _chain(path: Path, paths: Paths) -> list[Path]:

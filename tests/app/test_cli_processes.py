@@ -5,12 +5,16 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from fader.paths import Paths
 
 
-def spawn(user: Paths, *arguments: str, code: str = "from fader.cli import main; main()") -> subprocess.Popen[bytes]:
+def spawn(
+    user: Paths, *arguments: str, code: str = "from fader.cli import main; main()", stdout: Any = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),
@@ -18,8 +22,7 @@ def spawn(user: Paths, *arguments: str, code: str = "from fader.cli import main;
         "PYTHONIOENCODING": "ascii",
     }
     command = [sys.executable, "-c", code, *arguments]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+    return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE)
 
 
 READY = """
@@ -72,6 +75,17 @@ def test_a_reader_that_goes_away_is_no_error(user: Paths) -> None:
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait(timeout=30) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_full_disk_below_stdout(user: Paths, flags: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        process = spawn(user, "run", "-p", "echo", "hello", *flags, stdout=full)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert err == b"fader: cannot write the output: No space left on device.\n"
 
 
 @pytest.mark.slow

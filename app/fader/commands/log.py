@@ -1,6 +1,6 @@
 """`fader log`: what was said lately, or where some words were said.
 
-Knows the store; reads it and writes nothing.
+Knows the store; adds nothing to it.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
+import click
 import fader_backends.errors as errors
 import msgspec
 from fader_backends.base import Message
@@ -82,8 +83,8 @@ def run(asked: Asked, paths: Paths) -> int:
         engine.run_until_idle()
         engine.close()
         engine.run_until_idle()
-    if answer.broken:
-        raise BrokenPipeError
+    if answer.broken is not None:
+        raise answer.broken
     if answer.failure is not None:
         raise as_error(answer.failure)
     if asked.json:
@@ -149,8 +150,8 @@ class Answer:
         self.err = err
         self.engine: Engine | None = None
         self.failure: Failure | None = None
-        self.broken = False
-        """Whether the reader of stdout went away."""
+        self.broken: OSError | None = None
+        """Why nothing more can be written: the reader went away, or the disk is full."""
 
     def take(self, event: AnyEvent) -> None:
         """Fold one event in. Must not raise: the engine is in the middle of its work."""
@@ -169,13 +170,13 @@ class Answer:
                 pass
 
     def _write(self, text: str) -> None:
-        if self.out is None or self.broken or not text:
+        if self.out is None or self.broken is not None or not text:
             return
         try:
             self.out.write(text)
             self.out.flush()
-        except OSError:
-            self.broken = True
+        except OSError as error:
+            self.broken = error
             if self.engine is not None:
                 self.engine.cancel(self.stats.request.id)
 
@@ -228,5 +229,4 @@ def tell(line: str, err: TextIO | None = None) -> None:
 
 def print_json(data: bytes) -> None:
     """Print one JSON value on a line."""
-    sys.stdout.write(data.decode() + "\n")
-    sys.stdout.flush()
+    click.echo(data.decode())

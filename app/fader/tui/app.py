@@ -47,8 +47,8 @@ class FaderApp(Actions, App[int]):
 
     CSS_PATH = "chat.tcss"
     TITLE = "Fader"
-    HORIZONTAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-narrow"), (120, "-wide")]
-    VERTICAL_BREAKPOINTS: list[tuple[int, str]] | None = [(0, "-low"), (12, "-tall")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - Textual declares it on instances
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (12, "-tall")]  # noqa: RUF012
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "Stop, twice quits", priority=True, system=True),

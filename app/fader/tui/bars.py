@@ -6,7 +6,7 @@ Knows how to draw one line each and repaints only when that line changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from fader_plugins.turn import AnyEvent, Loading, Numbers
 from rich.segment import Segment
@@ -14,9 +14,11 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ..metrics import Stats
-from ..profiles import Profile
 from .flow import clean
+
+if TYPE_CHECKING:
+    from ..metrics import Stats
+    from ..profiles import Profile
 
 Part = tuple[str, str]
 """Text, and the name of its style in the style sheet (`bar--NAME`)."""
@@ -26,12 +28,7 @@ class Bar(Widget):
     """One line of styled parts."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "bar--strong",
-        "bar--accent",
-        "bar--muted",
-        "bar--used",
-        "bar--reserve",
-        "bar--warning",
+        f"bar--{name}" for name in ("strong", "accent", "muted", "used", "reserve", "warning")
     }
 
     def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name
@@ -66,38 +63,31 @@ class Bar(Widget):
 def context_parts(used: int | None, length: int | None, reserve: int | None, cells: int) -> list[Part]:
     """Return the context bar: used, room for a reply, free; with advice before it is full."""
     if not length:
-        return [("context: known once a model is loaded", "muted")]
-    used = used or 0
-    room = reserve if reserve is not None else length // 8
-    free = max(length - used - room, 0)
-    full = round(cells * min(used, length) / length)
+        return [("context: its size is known once the model is loaded", "muted")]
+    used = min(used or 0, length)
+    room = min(reserve if reserve is not None else length // 8, length - used)
+    free = length - used - room
+    full = round(cells * used / length)
     held = min(round(cells * room / length), cells - full)
-    words: list[Part] = [
-        ("█" * full, "used"),
-        ("▒" * held, "reserve"),
-        ("░" * (cells - full - held), "muted"),
-        (f" {used:,} used", "strong"),
-        (f" · {min(room, max(length - used, 0)):,} for the reply · {free:,} free", "muted"),
-    ]
+    drawn: list[Part] = [("█" * full, "used"), ("▒" * held, "reserve"), ("░" * (cells - full - held), "muted")]
+    counts: list[Part] = [(f" {used:,} used", "strong"), (f" · {room:,} reply · {free:,} free", "muted")]
     if used >= length - 1:
-        words.append(("  full: Ctrl+N new chat, or Up to edit the last message", "warning"))
-    elif not free:
-        words.append(("  nearly full: shorten, or Ctrl+N for a new chat", "warning"))
-    return words
+        return [*drawn, (" context full: Ctrl+N new chat, Up edits the last message", "warning")]
+    if not free:
+        return [*drawn, counts[0], (f" of {length:,}, nearly full: Ctrl+N starts anew", "warning")]
+    return [*drawn, *counts]
 
 
 def ticker(numbers: Numbers | None) -> list[Part]:
-    """Return the three numbers that are always in view."""
+    """Return the numbers that are always in view."""
     if numbers is None:
         return []
     parts: list[str] = []
     if numbers.ttft_ms is not None:
-        parts.append(f"TTFT {numbers.ttft_ms:,.0f} ms")
+        parts.append(f"TTFT {numbers.ttft_ms:,.0f}")
     if numbers.tpot_ms is not None:
-        parts.append(f"TPOT {numbers.tpot_ms:.1f} ms")
-    if numbers.decode_tps is not None:
-        parts.append(f"{numbers.decode_tps:.0f} tok/s")
-    return [(" · ".join(parts) + " ", "muted")] if parts else []
+        parts.append(f"TPOT {numbers.tpot_ms:.1f}")
+    return [(" ".join(parts) + " ms", "muted")] if parts else []
 
 
 def keys(busy: bool, editing: bool, wide: bool) -> list[Part]:

@@ -17,9 +17,9 @@ from .fields import Field, fields
 
 WHEN: dict[Cost, str] = {
     "live": "at once",
-    "turn": "next turn",
-    "context": "new context: the prompt is evaluated again",
-    "load": "the model is loaded again",
+    "turn": "from the next turn on",
+    "context": "next turn, in a new context: all is evaluated again",
+    "load": "next turn, after the model is loaded again",
 }
 """When a change acts, in words."""
 
@@ -101,7 +101,7 @@ def cost(board: Switchboard, line: Line) -> str:
         if field is None:
             return WHEN[board.cost_of(lambda twin: twin.switch(name, not line.on))]
         if not line.on:
-            return "once it is on: " + WHEN[field.cost]
+            return "once it is on, " + WHEN[field.cost]
         other = field.stepped(line.value, 1)
         other = field.stepped(line.value, -1) if other == line.value else other
         if other == line.value:
@@ -117,7 +117,8 @@ def explain(board: Switchboard, line: Line) -> tuple[str, str]:
         plugin = board.registry.plugins[line.plugin]
         if not line.usable:
             return plugin.info.summary, ""
-        return f"{plugin.info.summary}. From {plugin.origin}.", f"{'off' if line.on else 'on'}: {cost(board, line)}"
+        origin = "" if plugin.origin == "built in" else f" From {plugin.origin}."
+        return f"{plugin.info.summary}.{origin}", f"switching it {'off' if line.on else 'on'} acts {cost(board, line)}"
     field = line.field
     if field is None:
         return "", ""

@@ -19,7 +19,7 @@ KEYS: list[Section] = [
         "Writing",
         [
             ("Enter", "send; while a reply runs, the message waits its turn"),
-            ("Shift+Enter Ctrl+J Alt+Enter", "new line"),
+            ("Ctrl+J", "new line, as do Alt+Enter, and Shift+Enter where the terminal tells it from Enter"),
             ("Up in an empty prompt", "edit the last message on a branch of its own; Esc gives up"),
             ("Esc", "stop the reply, also while the prompt is read; waiting messages come back into the prompt"),
             ("Ctrl+C", "copy what is selected, else stop; twice within a second quits"),
@@ -55,7 +55,8 @@ BAR = (
 )
 CHANGE = (
     "change",
-    "Against the last whole turn before the last switch was thrown. Stopped and failed turns are not compared. Grey: too few samples.",
+    "Against the last whole turn before the last switch was thrown. Stopped and failed turns are not compared. "
+    "Grey: too few samples.",
 )
 
 

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from ..chat import Engine
-
 if TYPE_CHECKING:  # imported when opened: the first frame is quicker without them
     from fader_plugins.registry import Registry
-    from fader_plugins.turn import AnyEvent
+    from fader_plugins.turn import AnyEvent, GenerationRequest
 
     from ..paths import Paths
     from ..store import Store
@@ -45,8 +43,16 @@ class House(Protocol):
         ...
 
 
-class RunningEngine(Engine, Protocol):
+class RunningEngine(Protocol):
     """An engine that can be started early and closed."""
+
+    def submit(self, request: GenerationRequest) -> None:
+        """Take a request up."""
+        ...
+
+    def cancel(self, request_id: str) -> None:
+        """Stop a request soon."""
+        ...
 
     def start(self) -> None:
         """Start it now."""

@@ -29,11 +29,7 @@ class Overlay(Widget):
     """The table of numbers."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "overlay--muted",
-        "overlay--value",
-        "overlay--doubtful",
-        "overlay--good",
-        "overlay--bad",
+        f"overlay--{name}" for name in ("muted", "value", "doubtful", "good", "bad")
     }
 
     def __init__(self) -> None:
@@ -72,7 +68,7 @@ class Overlay(Widget):
             begin = width - CHANGE
         return Region(max(begin, 0), y, width - max(begin, 0), 1)
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002 - Textual's
         """Return one row for each number."""
         return len(self.cells)
 

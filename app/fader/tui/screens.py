@@ -11,6 +11,8 @@ from typing import ClassVar
 
 from fader_backends.errors import FaderError
 from fader_plugins.turn import Reading
+from rich.table import Table
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -181,22 +183,23 @@ class HelpScreen(ModalScreen[None]):
         """Build the sheet."""
         with Vertical(classes="sheet"):
             with VerticalScroll():
-                yield Static(self._text(), classes="text", markup=False)
+                yield Static(self._text(), classes="text")
             yield Static("Esc closes", classes="hint", markup=False)
 
     def on_mount(self) -> None:
         """Let the keys scroll."""
         self.query_one(VerticalScroll).focus()
 
-    def _text(self) -> Content:
-        parts: list[Content] = []
+    def _text(self) -> Table:
+        table = Table.grid(padding=(0, 2))
+        table.add_column(no_wrap=True, max_width=28)
+        table.add_column(ratio=1)
         for title, rows in self.sections:
-            parts.append(Content.styled(f"{title}\n", "bold"))
-            wide = min(max((len(left) for left, _ in rows), default=0), 26)
+            table.add_row(Text(title, "bold"))
             for left, right in rows:
-                parts += [Content(f"  {left.ljust(wide)}  "), Content.styled(f"{right}\n", "dim")]
-            parts.append(Content("\n"))
-        return Content.assemble(*parts)
+                table.add_row(Text(left), Text(right, "dim"))
+            table.add_row()
+        return table
 
 
 def numbers_help(readings: Sequence[Reading]) -> list[tuple[str, str]]:

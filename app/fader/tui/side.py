@@ -24,7 +24,7 @@ from .flow import clean
 from .overlay import Overlay
 from .rack import Rack
 
-KEYS = "Space switch · ←→ change · Enter type · ⌫ default"
+HEADING = "Rack     Space on/off  ←→ change  Enter type"
 
 
 class Side(Vertical):
@@ -45,11 +45,11 @@ class Side(Vertical):
     def compose(self) -> ComposeResult:
         """Rack above, numbers below."""
         with Vertical(id="rack-part"):
-            yield Static("Rack", classes="heading", markup=False)
+            yield Static(HEADING, classes="heading", markup=False)
             yield self.rack
             yield Static("", id="rack-help", markup=False)
         with Vertical(id="numbers-part"):
-            yield Static("Numbers, and their change since the last switch", classes="heading", markup=False)
+            yield Static("Numbers".ljust(30) + "since switch", classes="heading", markup=False)
             yield self.overlay
 
     def open(self, board: Switchboard) -> None:
@@ -126,7 +126,6 @@ class Side(Vertical):
         parts = [Content(clean(text))]
         if cost:
             parts.append(Content.styled(f" → {cost}", "bold"))
-        parts.append(Content.styled(f"\n{KEYS}", "dim"))
         help_line.update(Content.assemble(*parts))
 
     # --- numbers ------------------------------------------------------------------------------------------------------
@@ -142,7 +141,23 @@ class Side(Vertical):
 
     def show_numbers(self, numbers: Numbers, extra: Sequence[Reading], whole: bool) -> None:
         """Draw the numbers. `whole`: the turn came to its end, so later ones are compared with it."""
-        readings = [*self.readings(numbers), *extra]
+        readings = [*self.readings(numbers), *difference(numbers), *extra]
         self.overlay.show(readings, self.comparison)
         if whole:
             self.comparison.turned(readings)
+
+
+def difference(numbers: Numbers) -> list[Reading]:
+    """Return what stopped the prompt from being an extension of what was held, in words; nothing when it was one."""
+    if numbers.difference is None:
+        return []
+    found = numbers.difference
+    value = f"{found.held.strip()[:16]!r} → {found.wanted.strip()[:16]!r}"
+    return [
+        Reading(
+            key="difference",
+            label="differs",
+            value=value,
+            help="Held text and new text at the first token that differs.",
+        )
+    ]
