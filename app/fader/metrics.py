@@ -13,6 +13,7 @@ from fader_backends.errors import Failure
 from fader_plugins.turn import (
     AnyEvent,
     Difference,
+    Drafted,
     Failed,
     Finished,
     GenerationRequest,
@@ -61,6 +62,12 @@ class Stats(msgspec.Struct, kw_only=True):
     output: int = 0
     steps: int = 0
     drafted: int = 0
+    proposed: int = 0
+    draft_ns: int = 0
+    verify_ns: int = 0
+    singles_ms: list[float] = []
+    reuse_tier: str = ""
+    reuse_note: str = ""
     difference: Difference | None = None
     finished: Finished | None = None
     failure: Failure | None = None
@@ -80,10 +87,18 @@ class Stats(msgspec.Struct, kw_only=True):
                 self.rendered_ns, self.prompt_tokens = event.at_ns, event.prompt_tokens
             case Restored():
                 self.restored_ns, self.reused, self.difference = event.at_ns, event.reused, event.difference
+                self.reuse_tier, self.reuse_note = event.tier, event.note
             case Prefilled():
                 self.prefilled_ns, self.processed = event.at_ns, event.done
             case Token():
                 self._token(event)
+            case Drafted():
+                self.proposed += event.proposed
+                self.draft_ns += event.draft_ns
+                if event.proposed:
+                    self.verify_ns += event.verify_ns
+                else:
+                    self.singles_ms.append(event.verify_ns * MS)
             case Finished():
                 self.finished = event
                 self._show(event.text, event.at_ns)
@@ -143,6 +158,12 @@ class Stats(msgspec.Struct, kw_only=True):
             prefill_tps=self.processed * 1000 / prefill_ms if prefill_ms else None,
             decode_tps=1000 / tpot if tpot else None,
             drafted_tokens=self.drafted,
+            proposed_tokens=self.proposed,
+            draft_ms=self.draft_ns * MS,
+            verify_ms=self.verify_ns * MS,
+            single_ms=percentile(self.singles_ms, 50),
+            reuse_tier=self.reuse_tier,
+            reuse_note=self.reuse_note,
             load_ms=self.load_ms,
             kv_bytes=finished.memory.kv_bytes if finished else None,
             rss_peak_bytes=finished.rss_peak_bytes if finished else None,

@@ -6,15 +6,15 @@ Knows what to do when a plugin raises: name it, report it, and go on without it 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import pluggy
-from fader_backends.base import BackendInfo, Session
+from fader_backends.base import Backend, BackendInfo, Session
 from fader_backends.errors import FaderError, PluginFailed
 
 from .registry import Registry
-from .turn import GenerationRequest, Numbers, Reading, RequestDraft
+from .turn import AnyEvent, GenerationRequest, Numbers, Reading, RequestDraft, Reuse
 
 READINGS_MS = 50.0
 STRIKES = 3
@@ -56,16 +56,66 @@ class Hooks:
                         plugin.info.name,
                     ) from error
 
-    def restore_prefix(self, request: GenerationRequest, session: Session, prompt: list[int]) -> tuple[int, str | None]:
-        """Return (tokens the session shares with the prompt, who answered); the session is rewound to them.
+    def restore_prefix(
+        self, request: GenerationRequest, session: Session, prompt: list[int]
+    ) -> tuple[Reuse, str | None]:
+        """Return (what the session shares with the prompt, who answered); the session is rewound to it.
 
         At least one token of the prompt is left to evaluate. What a plugin claims is checked, not believed.
         """
-        answered = self._first("restore_prefix", int, request=request, session=session, prompt=list(prompt))
-        claimed = answered[0] if answered else 0
-        kept = min(claimed, common(session.tokens, prompt), len(prompt) - 1)
-        session.rewind(max(kept, 0))
-        return max(kept, 0), answered[1] if answered else None
+        answered = self._first("restore_prefix", int, Reuse, request=request, session=session, prompt=list(prompt))
+        claim, by = answered if answered else (0, None)
+        reuse = claim if isinstance(claim, Reuse) else Reuse(claim)
+        kept = max(min(reuse.tokens, common(session.tokens, prompt), len(prompt) - 1), 0)
+        session.rewind(kept)
+        return Reuse(kept, reuse.tier, reuse.note), by
+
+    def engine_ready(self, request: GenerationRequest, backend: Backend) -> None:
+        """Tell every plugin of a new model or context, also those that are off now."""
+        for plugin in self.registry.usable():
+            self._tell("engine_ready", plugin.info.name, request=request, backend=backend)
+
+    def keep_prefix(self, request: GenerationRequest, session: Session) -> None:
+        """Let plugins keep what they want of a finished turn's session."""
+        for name in self._with("keep_prefix"):
+            self._tell("keep_prefix", name, request=request, session=session)
+
+    def make_room(self) -> bool:
+        """Have some plugin, on or off, close a session it holds; False when none holds any."""
+        for plugin in self.registry.usable():
+            if "make_room" in plugin.hooks and self._tell("make_room", plugin.info.name):
+                return True
+        return False
+
+    def propose_tokens(
+        self, request: GenerationRequest, history: Sequence[int], limit: int
+    ) -> tuple[Sequence[int], str | None]:
+        """Return guesses at the next tokens, at most `limit`, and who made them."""
+        answered = self._first("propose_tokens", Sequence, request=request, history=history, limit=limit)
+        return (answered[0][:limit], answered[1]) if answered else ((), None)
+
+    def proposes(self) -> bool:
+        """Whether any plugin could guess, so that nobody need be asked each step."""
+        return bool(self._with("propose_tokens"))
+
+    def observe(self, request: GenerationRequest, event: AnyEvent) -> None:
+        """Tell plugins of an event."""
+        for name in self._with("observe"):
+            self._tell("observe", name, request=request, event=event)
+
+    def _with(self, hook: str) -> list[str]:
+        names = (plugin.info.name for plugin in self.registry.usable() if hook in plugin.hooks)
+        return [name for name in names if name in self.enabled]
+
+    def _tell(self, hook: str, name: str, **arguments: Any) -> Any:
+        """Call one plugin; what it raises is named, and it is left out from then on."""
+        if hook not in self.registry.plugins[name].hooks:
+            return None
+        try:
+            return self._only(hook, name)(**arguments)
+        except (Exception, SystemExit) as error:  # a stranger's code
+            self._drop(name, hook, f"{type(error).__name__}: {error}")
+            return None
 
     def readings(self, numbers: Numbers) -> list[Reading]:
         """Return the overlay rows of all plugins, in order. One that raises or stays slow is left out from then on."""
@@ -100,7 +150,7 @@ class Hooks:
                     self._drop(plugin.info.name, hook, f"{type(error).__name__}: {error}")
         return answers
 
-    def _first(self, hook: str, kind: type[T], **arguments: Any) -> tuple[T, str] | None:
+    def _first(self, hook: str, *kinds: type, **arguments: Any) -> tuple[Any, str] | None:
         """Ask for the first answer in pluggy's order; return it with the name of who gave it."""
         for implementation in reversed(getattr(self.registry.manager.hook, hook).get_hookimpls()):
             name = implementation.plugin_name
@@ -109,7 +159,7 @@ class Hooks:
             try:
                 answer = self._only(hook, name)(**arguments)
                 if answer is not None:
-                    return _all_of(kind, [answer])[0], name
+                    return _all_of(kinds, [answer])[0], name
             except (Exception, SystemExit) as error:  # a stranger's code; it is named and left out
                 self._drop(name, hook, f"{type(error).__name__}: {error}")
         return None
@@ -128,12 +178,13 @@ class Hooks:
         self.fault(name, hook, detail)
 
 
-def _all_of(kind: type[T], answer: Iterable[Any]) -> list[T]:
+def _all_of(kind: type[T] | tuple[type[T], ...], answer: Iterable[Any]) -> list[T]:
     """Return what a plugin answered as a list. Raises TypeError when it is of another kind."""
     found = list(answer)
     for one in found:
         if not isinstance(one, kind):
-            raise TypeError(f"it answered {one!r}, which is no {kind.__name__}")
+            wanted = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
+            raise TypeError(f"it answered {one!r}, which is no {wanted}")
     return found
 
 

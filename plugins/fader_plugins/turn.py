@@ -155,6 +155,17 @@ class Difference(msgspec.Struct, frozen=True):
     """Text the prompt has there (a few tokens); empty when the prompt simply ends."""
 
 
+class Reuse(msgspec.Struct, frozen=True):
+    """What a plugin answers to `restore_prefix`, with where it had it from."""
+
+    tokens: int
+    """How many tokens of the prompt the session holds now."""
+    tier: str = ""
+    """Where they were kept, such as `session`, `live`, `memory`, `disk`."""
+    note: str = ""
+    """One line for a person: why not more, and the likely cause."""
+
+
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Base of all events."""
 
@@ -193,6 +204,9 @@ class Restored(Event, frozen=True):
     new: int
     by: str | None = None
     """The plugin that answered."""
+    tier: str = ""
+    note: str = ""
+    """As in `Reuse`."""
     difference: Difference | None = None
     """Why not everything that was held could be used."""
 
@@ -216,6 +230,21 @@ class Token(Event, frozen=True):
     """What became visible with it; may be empty (half a character, a possible stop string)."""
     logprob: float
     drafted: bool = False
+
+
+class Drafted(Event, frozen=True):
+    """One decode step, with or without drafted tokens: what was guessed, what was kept, and what both cost."""
+
+    step: int
+    proposed: int
+    """Drafted tokens that were evaluated beside the certain one."""
+    kept: int
+    draft_ns: int
+    """Time to make the guesses."""
+    verify_ns: int
+    """Time of the evaluation, which other rows may have shared."""
+    by: str | None = None
+    """The plugin that guessed."""
 
 
 FinishReason: TypeAlias = Literal["end", "stop", "length", "context", "cancelled"]
@@ -252,7 +281,7 @@ class PluginFault(Event, frozen=True):
 
 
 AnyEvent: TypeAlias = (
-    Started | Loading | Loaded | Rendered | Restored | Prefilled | Token | Finished | Failed | PluginFault
+    Started | Loading | Loaded | Rendered | Restored | Prefilled | Token | Drafted | Finished | Failed | PluginFault
 )
 
 
@@ -277,6 +306,16 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     prefill_tps: float | None = None
     decode_tps: float | None = None
     drafted_tokens: int = 0
+    """Drafted tokens that were kept."""
+    proposed_tokens: int = 0
+    draft_ms: float = 0.0
+    """Time spent on guesses."""
+    verify_ms: float = 0.0
+    """Time of the evaluations that checked guesses."""
+    single_ms: float | None = None
+    """Median time of an evaluation without guesses in this turn: what a token costs without drafts."""
+    reuse_tier: str = ""
+    reuse_note: str = ""
     load_ms: float | None = None
     kv_bytes: int | None = None
     rss_peak_bytes: int | None = None
