@@ -240,6 +240,7 @@ class Chat:
             self.conversation = self.store.create(self.board.profile.name)
             request = msgspec.structs.replace(request, owner=self.conversation.id, now=self.conversation.clock)
         question = self.store.add(self.conversation.id, parent, "user", text)
+        self.conversation = self.store.conversation(self.conversation.id)  # its title may be new
         self._submit(question, request)
 
     def _run(self, question: Node) -> None:

@@ -100,6 +100,7 @@ class HandHouse:
         )
         self.hand: HandEngine | None = None
         self.clock = NOW
+        self.trouble: Failure | None = None
 
     def registry(self) -> Registry:
         return build(self.paths.plugins)
@@ -110,6 +111,9 @@ class HandHouse:
     def engine(self, emit: Callable[[AnyEvent], None]) -> HandEngine:
         self.hand = HandEngine(emit)
         return self.hand
+
+    def problem(self, profile: Profile) -> Failure | None:
+        return self.trouble
 
     def now(self) -> datetime:
         return self.clock

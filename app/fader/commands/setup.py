@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
-from fader_backends.errors import ModelMissing
 from fader_plugins.registry import Registry, build
 
 from .. import models, profiles
@@ -35,13 +34,11 @@ def with_model(
 ) -> Profile:
     """Return the profile with `model` (None: its own) as a path. Raises ModelMissing.
 
-    Unless `needed`, an installation without the embedded model is fine: the app opens and says what to do.
+    Unless `needed`, the embedded model stays a name: the chat opens without it and says what to do, and a profile saved
+    there holds no path into an installation.
     """
     name = profile.model if model is None else model
-    if profile.backend in FILE_BACKENDS:
-        try:
-            name = str(models.resolve(name, models.folders(paths, environ, home)))
-        except ModelMissing:
-            if needed or name not in ("", models.EMBEDDED):
-                raise
+    is_embedded = name.lower() in ("", models.EMBEDDED)
+    if profile.backend in FILE_BACKENDS and (needed or not is_embedded):
+        name = str(models.resolve(name, models.folders(paths, environ, home)))
     return msgspec.structs.replace(profile, model=name)

@@ -21,7 +21,7 @@ SCHEMA = 1
 WAIT_S = 10.0
 """How long a writer waits for another process's write."""
 CHECKED_BYTES = 16 * 2**20
-"""Files up to this size are checked at every start (about 20 ms at the most); larger ones after an error."""
+"""Files up to this size are checked at every start (about 30 ms at the most); larger ones after an error."""
 
 _TABLES = """
 CREATE TABLE conversation (

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-import traceback
 import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from fader_backends.errors import FaderError, Failure
-from textual.app import App, ComposeResult, SystemCommand
+from fader_plugins.turn import PluginFault
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
 
 from . import bars, theme
-from .actions import Actions
 from .bars import Bar
 from .contain import contained
 from .frames import Frames
@@ -28,6 +27,7 @@ from .house import House, Memory, recall, remember
 from .messages import numbers_of
 from .prompt import Prompt
 from .screen_cost import ScreenCost
+from .talk import Talk
 from .transcript import Transcript
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ NUMBERS_S = 0.5
 """How often the numbers are drawn while a reply runs."""
 
 
-class FaderApp(Actions, App[int]):
+class FaderApp(Talk):
     """The chat."""
 
     CSS_PATH = "chat.tcss"
@@ -82,9 +82,10 @@ class FaderApp(Actions, App[int]):
         self.seen = 0
         self.drawn_numbers = 0.0
         self.editing = None
+        self.early: list[str] | None = []
+        self.problem: Failure | None = None
         self.numbers = None
         self.interrupted_at = float("-inf")
-        self.crash: Exception | None = None
 
     def compose(self) -> ComposeResult:
         """Build the parts of the first frame."""
@@ -105,10 +106,21 @@ class FaderApp(Actions, App[int]):
         self.show_empty()
         self.call_after_refresh(self.open_house)
 
-    @contained
     async def open_house(self) -> None:
-        """Find the plugins, open the conversations, start the engine."""
-        from ..chat import Chat
+        """Find the plugins, open the conversations, start the engine; then send what was typed meanwhile."""
+        await self.open_side()
+        self.open_chat()
+        early, self.early = self.early, None
+        for text in early or ():
+            if self.chat is None:
+                self.prompt.give_back(text)
+            else:
+                self.submit(text)
+        self.show_state()
+
+    @contained
+    async def open_side(self) -> None:
+        """Find the plugins and show their switches."""
         from ..switchboard import Switchboard
         from .side import Side
 
@@ -121,15 +133,25 @@ class FaderApp(Actions, App[int]):
             self.tell(error.failure)
             board = Switchboard(registry, msgspec.structs.replace(self.profile, plugins={}), self.side.fault)
         self.side.open(board)
+        self.problem = self.house.problem(self.profile)
+        self.show_empty()
         for problem in registry.problems:
             self.tell(Failure(f"Plugin {problem.plugin!r}", problem.detail, "The rack (F2) shows it."))
+
+    @contained
+    def open_chat(self) -> None:
+        """Open the conversations and start the engine. Tried again at the next sending when it fails."""
+        from ..chat import Chat
+
+        if self.side is None or self.side.board is None:
+            return
         store = self.house.store()
         if store.notice:
             self.notify(store.notice, title="Conversations", severity="warning", timeout=15, markup=False)
         self.engine = self.house.engine(self.frames.emit)
         self.chat = Chat(
             store,
-            board,
+            self.side.board,
             self.engine,
             self,
             now=self.house.now,
@@ -168,13 +190,6 @@ class FaderApp(Actions, App[int]):
     def returned(self, text: str) -> None:
         """Put text that was not sent back into the prompt."""
         self.prompt.give_back(text)
-
-    def tell(self, failure: Failure) -> None:
-        """Show what went wrong: title, detail, next step."""
-        parts = (failure.detail, failure.next_step)
-        message = "\n".join(" ".join(part.split()) for part in parts if part) or "\u2007"
-        title = " ".join(failure.title.split())
-        self.notify(message, title=title, severity="error", timeout=12, markup=False)
 
     @contained
     async def begin_view(self, turn: Turn) -> None:
@@ -230,6 +245,8 @@ class FaderApp(Actions, App[int]):
             return bool(events)
         for event in events:
             try:
+                if isinstance(event, PluginFault) and self.side is not None:
+                    self.side.fault(event.plugin, event.hook, event.detail)
                 chat.on_event(event)
             except Exception as error:  # one bad event must not lose the others
                 self.broke(error)
@@ -256,44 +273,6 @@ class FaderApp(Actions, App[int]):
             if self.side is not None:
                 self.side.show_numbers(self.numbers, self.cost.readings(), False)
             self.show_context()
-
-    # --- faults -------------------------------------------------------------------------------------------------------
-
-    def broke(self, error: Exception) -> None:
-        """Report what one of our own handlers raised: an error made for people as it is, anything else to the log."""
-        if isinstance(error, FaderError):
-            self.tell(error.failure)
-            return
-        self.log_fault(error)
-        what = f"{type(error).__name__}: {error}"[:200]
-        self.tell(Failure("Something went wrong inside Fader.", what, f"The chat goes on; {self.paths.log} has more."))
-
-    def log_fault(self, error: BaseException) -> None:
-        """Append a traceback to the log file, if it can be written."""
-        try:
-            self.paths.log.parent.mkdir(parents=True, exist_ok=True)
-            with self.paths.log.open("a", encoding="utf-8") as log:
-                log.write(f"{self.house.now().isoformat()}\n{''.join(traceback.format_exception(error))}\n")
-        except OSError:
-            self.bell()
-
-    async def run_action(self, *args: Any, **kwargs: Any) -> bool:
-        """Run an action; what it raises is reported."""
-        try:
-            return await super().run_action(*args, **kwargs)
-        except Exception as error:  # see `contain`
-            self.broke(error)
-            return True
-
-    def _handle_exception(self, error: Exception) -> None:
-        # The last resort: a fault in drawing. No traceback on the screen; `start` prints one line when it is restored.
-        self.crash = error
-        self.log_fault(error)
-        self._return_code = 1
-        if self._exception is None:
-            self._exception = error
-            self._exception_event.set()
-        self._close_messages_no_wait()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:  # noqa: ARG002 - Textual's signature
         """Offer everything there is in the palette."""

@@ -17,6 +17,8 @@ from textual.widget import Widget
 from .flow import clean
 
 if TYPE_CHECKING:
+    from fader_backends.errors import Failure
+
     from ..metrics import Stats
     from ..profiles import Profile
 
@@ -128,11 +130,14 @@ def waiting(queue: Sequence[str], editing: bool, pastes: str) -> list[Part]:
     return parts
 
 
-def welcome(profile: Profile) -> str:
-    """Return what an empty conversation shows."""
+def welcome(profile: Profile, problem: Failure | None) -> str:
+    """Return what an empty conversation shows: what to do, or what is missing and how to get it."""
     model = profile.model or ("the embedded model" if profile.backend == "llama.cpp" else "no file needed")
     about = f": {profile.summary}" if profile.summary else ""
-    return f"""Ask something below. The reply appears here, and its numbers beside it.
+    first = "Ask something below. The reply appears here, and its numbers beside it."
+    if problem is not None:
+        first = "\n".join(part for part in (problem.title, problem.detail, problem.next_step) if part)
+    return f"""{first}
 
 model     {model} ({profile.backend})
 profile   {profile.name or "default"}{about}

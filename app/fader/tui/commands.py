@@ -16,7 +16,7 @@ from textual.app import SystemCommand
 from .. import profiles
 
 if TYPE_CHECKING:
-    from .app import FaderApp
+    from .talk import Talk
 
 LEAVE = frozenset({"exit", "quit", ":q", "bye"})
 """Bare words that end the app, as in a shell."""
@@ -27,11 +27,11 @@ class Command(NamedTuple):
     """One slash command."""
 
     help: str
-    run: Callable[[FaderApp, str], None]
+    run: Callable[[Talk, str], None]
     argument: str = ""
 
 
-def _set(app: FaderApp, argument: str) -> None:
+def _set(app: Talk, argument: str) -> None:
     place, equals, value = argument.partition("=")
     plugin, dot, key = place.strip().partition(".")
     if not equals or not dot:
@@ -69,7 +69,7 @@ def parse(text: str) -> tuple[str, str] | None:
     return found[1], (found[2] or "").strip()
 
 
-def run(app: FaderApp, name: str, argument: str) -> None:
+def run(app: Talk, name: str, argument: str) -> None:
     """Run a slash command. Raises FaderError for one that is not there, or that lacks its argument."""
     name = ALIASES.get(name, name)
     command = COMMANDS.get(name)
@@ -87,7 +87,7 @@ def help_rows() -> list[tuple[str, str]]:
     return [(f"/{name} {command.argument}".rstrip(), command.help) for name, command in COMMANDS.items()]
 
 
-def palette(app: FaderApp) -> Iterator[SystemCommand]:
+def palette(app: Talk) -> Iterator[SystemCommand]:
     """Yield what Ctrl+P offers."""
     yield SystemCommand("New chat", "Start a new conversation (Ctrl+N)", app.action_new)
     yield SystemCommand("Chats", "Open or search older conversations (Ctrl+R)", app.action_chats)

@@ -6,18 +6,21 @@ Knows where the parts come from; the screen itself only uses them.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
+from fader_backends.errors import FaderError, Failure
 
 if TYPE_CHECKING:  # imported when opened: the first frame is quicker without them
     from fader_plugins.registry import Registry
     from fader_plugins.turn import AnyEvent, GenerationRequest
 
     from ..paths import Paths
+    from ..profiles import Profile
     from ..store import Store
 
 
@@ -36,6 +39,10 @@ class House(Protocol):
 
     def engine(self, emit: Callable[[AnyEvent], None]) -> RunningEngine:
         """Return the engine; it may start now or when first needed."""
+        ...
+
+    def problem(self, profile: Profile) -> Failure | None:
+        """Return why the profile's model cannot be used, as far as that shows without loading it."""
         ...
 
     def now(self) -> datetime:
@@ -86,6 +93,18 @@ class RealHouse:
         from ..engine.remote import EngineProcess
 
         return EngineProcess(self.paths.engine_log, self.paths.plugins, emit)
+
+    def problem(self, profile: Profile) -> Failure | None:
+        """See `House.problem`."""
+        if profile.backend != "llama.cpp":
+            return None
+        from .. import models
+
+        try:
+            models.resolve(profile.model, models.folders(self.paths, os.environ, Path.home()))
+        except FaderError as error:
+            return error.failure
+        return None
 
     def now(self) -> datetime:
         """See `House.now`."""

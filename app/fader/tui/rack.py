@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
@@ -235,14 +236,12 @@ class Rack(ScrollView, can_focus=True):
         line = self.lines[place]
         here = place == self.cursor and self.has_focus
         pieces = [("›" if here else " ", "name"), *self._pieces(line, here, width)]
-        strip = Strip(
-            [
-                Segment(clean(text), base if style == "" else self.get_component_rich_style(f"rack--{style}"))
-                for text, style in pieces
-            ]
-        ).adjust_cell_length(width, base)
-        cursor = self.get_component_rich_style("rack--cursor", partial=True)
-        return strip.apply_style(cursor) if here else strip
+        over = self.get_component_rich_style("rack--cursor", partial=True) if here else Style.null()
+        segments = [
+            Segment(clean(text), (base if style == "" else self.get_component_rich_style(f"rack--{style}")) + over)
+            for text, style in pieces
+        ]
+        return Strip(segments).adjust_cell_length(width, base + over)
 
     def _pieces(self, line: Line, here: bool, width: int) -> list[tuple[str, str]]:
         match line.kind:

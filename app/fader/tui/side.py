@@ -24,7 +24,7 @@ from .flow import clean
 from .overlay import Overlay
 from .rack import Rack
 
-HEADING = "Rack     Space on/off  ←→ change  Enter type"
+HEADING = "Rack        Space on/off  ←→ set  ⏎ type"
 
 
 class Side(Vertical):
@@ -49,7 +49,7 @@ class Side(Vertical):
             yield self.rack
             yield Static("", id="rack-help", markup=False)
         with Vertical(id="numbers-part"):
-            yield Static("Numbers".ljust(30) + "since switch", classes="heading", markup=False)
+            yield Static("Numbers".ljust(29) + "since switch", classes="heading", markup=False)
             yield self.overlay
 
     def open(self, board: Switchboard) -> None:

@@ -1,0 +1,107 @@
+"""`Talk`: what happens when something is sent, and what the transcript asks for.
+
+Knows the app's parts by name; `app.py` puts them together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fader_backends.errors import EmptyPrompt, FaderError
+
+from .actions import Actions
+from .contain import contained
+from .prompt import Prompt
+from .transcript import Transcript
+
+
+class Talk(Actions):
+    """Handlers of prompt and transcript."""
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    @contained
+    def on_prompt_sent(self, event: Prompt.Sent) -> None:
+        """Send what was typed, or run it as a command. The prompt is emptied only when that worked."""
+        from . import commands
+
+        command = commands.parse(event.text)
+        if command is not None:
+            kept, editing = self.prompt.draft, self.editing
+            self.prompt.put("")
+            try:
+                commands.run(self, *command)
+            except FaderError:
+                self.prompt.put(kept)
+                raise
+            if editing is not None and command[0] != "edit":
+                self.leave_editing()
+            return
+        if not event.text.strip():
+            raise EmptyPrompt("There is nothing to send.", "", "Type a message first.")
+        if self.early is not None:
+            self.early.append(event.text)
+            self.prompt.put("")
+        elif self.editing is not None:
+            self.ready().edit_last(event.text)
+            self.leave_editing()
+        else:
+            if self.chat is None:
+                self.open_chat()
+            self.ready().send(event.text)
+            self.prompt.put("")
+        self.transcript.follow()
+        self.show_state()
+
+    @contained
+    def submit(self, text: str) -> None:
+        """Send text that is not in the prompt any more; it goes back there when that fails."""
+        try:
+            self.ready().send(text)
+        except FaderError:
+            self.prompt.give_back(text)
+            raise
+
+    @contained
+    def on_prompt_edit_last(self) -> None:
+        """Up in an empty prompt."""
+        self.action_edit_last()
+
+    @contained
+    def on_prompt_leave(self) -> None:
+        """Ctrl+D in an empty prompt."""
+        self.action_leave()
+
+    @contained
+    def on_prompt_attached(self) -> None:
+        """Show what is kept beside the text."""
+        self.show_state()
+
+    @contained
+    def on_prompt_move(self, event: Prompt.Move) -> None:
+        """Move the transcript without leaving the prompt."""
+        if event.pages:
+            self.transcript.page(event.pages)
+        elif event.rows:
+            self.transcript.rows(event.rows)
+        else:
+            self.transcript.follow()
+
+    @contained
+    def on_transcript_copy(self, event: Transcript.Copy) -> None:
+        """Copy a message, and say truly how."""
+        self.copy_text(event.text)
+
+    @contained
+    def on_transcript_version(self, event: Transcript.Version) -> None:
+        """Show another reply to the same question."""
+        if self.ready().show_version(event.node, event.step) is None:
+            self.notify("There is no other version there.", markup=False, timeout=2)
+
+    @contained
+    def on_markdown_link_clicked(self, event: Any) -> None:
+        """Open web links only: what a model writes may name anything."""
+        if event.href.startswith(("https://", "http://")):
+            self.open_url(event.href)
+        else:
+            self.notify(f"Not a web address, so it was not opened: {event.href}", markup=False)
