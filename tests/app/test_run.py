@@ -15,7 +15,7 @@ from fader.commands.run import whole_prompt
 from fader.paths import Paths
 from fader.profiles import Profile
 from fader.report import RunReport
-from fader_backends.errors import ModelMissing
+from fader_backends.errors import ModelMissing, UnknownName
 
 Fader = Callable[..., Result]
 
@@ -123,3 +123,8 @@ def test_the_chat_gets_what_was_asked(
     assert name == profile.model == (str(tmp_path / "here.gguf") if model else "")
     with pytest.raises(ModelMissing):
         chat("plain", "nowhere.gguf", True, user)
+
+    user.profiles.mkdir(parents=True)
+    (user.profiles / "mine.toml").write_text("plugins.samplr.on = true\n")
+    with pytest.raises(UnknownName, match=r"mine\.toml, line 1: unknown plugin 'samplr'"):
+        chat("mine", model, False, user)
