@@ -11,6 +11,7 @@ import pytest
 from click.testing import Result
 from fader import tui
 from fader.commands.chat import chat
+from fader.commands.plain import plain
 from fader.commands.run import whole_prompt
 from fader.paths import Paths
 from fader.profiles import Profile
@@ -98,6 +99,12 @@ class Terminal(io.StringIO):
 def test_a_terminal_that_says_nothing_is_not_waited_for(user: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", Terminal("never read"))
     assert whole_prompt("hello") == "hello"
+
+
+def test_an_answer_cannot_steer_the_terminal() -> None:
+    said = "a\x1b[2J\x9b31m\tb\r\n"
+    assert plain(said, Terminal()) == "a\ufffd[2J\ufffd31m\tb\ufffd\n"
+    assert plain(said, io.StringIO()) == said
 
 
 @pytest.mark.parametrize("model", [None, "here.gguf"])
