@@ -72,12 +72,18 @@ class Frame(Grouped, click.Group):
             raise UnknownName("command", args[0], self.list_commands(context))
         return super().resolve_command(context, args)
 
-    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> NoReturn:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: ARG002 - click's signature; this one always ends the program
+        **extra: Any,
+    ) -> NoReturn:
         """Run the command line and exit: 0; 1 failed; 2 wrong usage; 130 interrupted."""
         take_any_text()
-        extra["standalone_mode"] = False
         try:
-            code = super().main(args, prog_name or "fader", **extra)
+            code = super().main(args, prog_name or "fader", complete_var, standalone_mode=False, **extra)
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             code = error.exit_code

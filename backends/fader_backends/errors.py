@@ -149,5 +149,5 @@ class StoreError(FaderError):
     """Conversations could not be read or written."""
 
 
-class Interrupted(Exception):  # noqa: N818 - control flow, not an error
+class Interrupted(Exception):
     """`Backend.evaluate` was interrupted; every session is as it was before the call."""

@@ -4,8 +4,10 @@ import json
 from collections.abc import Callable
 from datetime import datetime
 
+import pytest
 from click.testing import Result
 from fader.paths import Paths
+from fader.profiles import load
 from fader.store import Store
 
 Fader = Callable[..., Result]
@@ -27,6 +29,13 @@ def test_profiles(fader: Fader, user: Paths) -> None:
     result = fader("profiles", "list")
     assert result.exit_code == 0
     assert "bad      yours     cannot be used: " in result.stdout
+
+
+@pytest.mark.parametrize("profile", ["default", "plain", "exact", "echo"])
+def test_a_shipped_profile_says_where_every_built_in_switch_stands(fader: Fader, user: Paths, profile: str) -> None:
+    result = fader("plugins", "list", "--json", "-p", profile)
+    switches = {row["name"] for row in json.loads(result.stdout) if row["state"] != "always"}
+    assert set(load(profile, user).plugins) == switches
 
 
 def test_plugins(fader: Fader, user: Paths) -> None:

@@ -11,11 +11,12 @@ import pytest
 from click.testing import Result
 from fader import tui
 from fader.commands.chat import chat
+from fader.commands.plain import plain
 from fader.commands.run import whole_prompt
 from fader.paths import Paths
 from fader.profiles import Profile
 from fader.report import RunReport
-from fader_backends.errors import ModelMissing
+from fader_backends.errors import ModelMissing, UnknownName
 
 Fader = Callable[..., Result]
 
@@ -100,6 +101,12 @@ def test_a_terminal_that_says_nothing_is_not_waited_for(user: Paths, monkeypatch
     assert whole_prompt("hello") == "hello"
 
 
+def test_an_answer_cannot_steer_the_terminal() -> None:
+    said = "a\x1b[2J\x9b31m\tb\r\n"
+    assert plain(said, Terminal()) == "a\ufffd[2J\ufffd31m\tb\ufffd\n"
+    assert plain(said, io.StringIO()) == said
+
+
 @pytest.mark.parametrize("model", [None, "here.gguf"])
 def test_the_chat_gets_what_was_asked(
     user: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str | None
@@ -123,3 +130,8 @@ def test_the_chat_gets_what_was_asked(
     assert name == profile.model == (str(tmp_path / "here.gguf") if model else "")
     with pytest.raises(ModelMissing):
         chat("plain", "nowhere.gguf", True, user)
+
+    user.profiles.mkdir(parents=True)
+    (user.profiles / "mine.toml").write_text("plugins.samplr.on = true\n")
+    with pytest.raises(UnknownName, match=r"mine\.toml, line 1: unknown plugin 'samplr'"):
+        chat("mine", model, False, user)

@@ -23,7 +23,8 @@ def chat(profile_name: str, model: str | None, resume: bool, paths: Paths) -> in
             "The chat needs a terminal, and this is not one.", "", 'Without one, use: fader run "your question".'
         )
     profile = profiles.load(profile_name, paths)
-    plugins_for(profile, paths)
+    if not profiles.is_built_in(Path(profile.sources[-1])):
+        plugins_for(profile, paths)  # a shipped profile is sound, and the first frame need not wait for plugins
     profile = with_model(profile, model, paths, os.environ, Path.home(), needed=False)
 
     from ..tui import start

@@ -5,6 +5,7 @@ Knows the store; adds nothing to it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -14,6 +15,7 @@ import msgspec
 
 from ..paths import Paths
 from ..store import Conversation, Node, Store
+from .plain import plain
 
 
 class Logged(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +61,7 @@ def show_log(search: str | None, count: int, paths: Paths, as_json: bool) -> Non
     elif not rows:
         click.echo("fader: nothing found." if search else "fader: no conversations yet.", err=True)
     else:
-        click.echo("\n".join(line for row in rows for line in lines(row)))
+        click.echo(plain("\n".join(line for row in rows for line in lines(row)), sys.stdout))
 
 
 def find(store: Store, search: str, count: int) -> list[Found]:

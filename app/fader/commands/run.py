@@ -31,6 +31,7 @@ from ..metrics import Stats
 from ..paths import Paths
 from ..report import report
 from ..switchboard import Switchboard
+from .plain import plain
 from .setup import plugins_for, with_model
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class Answer:
         if self.out is None or self.broken is not None or not text:
             return
         try:
-            self.out.write(text)
+            self.out.write(plain(text, self.out))
             self.out.flush()
         except OSError as error:
             self.broken = error

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
-from fader_plugins.registry import Registry, build
 
 from .. import models, profiles
 from ..paths import Paths
 from ..profiles import Profile
+
+if TYPE_CHECKING:
+    from fader_plugins.registry import Registry
 
 FILE_BACKENDS = ("llama.cpp",)
 """Backends whose model is a file that the app looks up; others get the name as it is."""
@@ -21,6 +24,8 @@ FILE_BACKENDS = ("llama.cpp",)
 
 def plugins_for(profile: Profile, paths: Paths) -> tuple[Registry, Profile]:
     """Return the plugins, and the profile without tables for plugins that are broken. Raises UsageError."""
+    from fader_plugins.registry import build
+
     registry = build(paths.plugins)
     known = {plugin.info.name: plugin.info.settings for plugin in registry.usable()}
     broken = {name for name in registry.plugins if name not in known}
