@@ -24,12 +24,11 @@ def best_places(scores: Floats, k: int) -> Tokens:
     a few are ever sorted.
     """
     groups = len(scores) // STRIDE
-    few = np.arange(len(scores), dtype=np.intp)
+    bound = -np.inf
     if groups > k:
         peaks = scores[: groups * STRIDE].reshape(STRIDE, groups).max(axis=0)
         bound = np.partition(peaks, groups - k)[groups - k]
-        if bound > -np.inf:
-            few = np.flatnonzero(scores >= bound)
+    few = np.flatnonzero(scores >= bound) if bound > -np.inf else np.arange(len(scores), dtype=np.intp)
     return few[np.argsort(-scores[few], kind="stable")[:k]]
 
 
