@@ -38,6 +38,7 @@ class LlamaCpp:
         self._weights = weights
         self._vocabulary = vocabulary = weights.vocabulary
         self._template = template.choose(weights.file.chat_template, model.template, weights.file.name)
+        template.prepare(self._template)
         self._encoder = Encoder(vocabulary.parse, vocabulary.control, vocabulary.bos, vocabulary.adds_bos)
         self._switch = Switch(bindings())
         self._fingerprint = weights.fingerprint()
