@@ -15,7 +15,7 @@ from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSp
 from fader_backends.errors import ContextFull, FaderError, Interrupted, OutOfMemory, TurnError
 from fader_backends.llamacpp.context import Context, Stretch
 from fader_backends.llamacpp.layout import Layout, plan
-from fader_backends.llamacpp.library import LOG, Switch, bindings, versions
+from fader_backends.llamacpp.library import LOG, Switch, bindings, reason, versions
 from fader_backends.llamacpp.session import LlamaSession
 from fader_backends.llamacpp.weights import Weights
 from fader_backends.prompt import Encoder
@@ -159,7 +159,7 @@ class LlamaCpp:
                 f"Its {self.context.length:,} cells serve all rows together, and {held:,} tokens are held.",
                 "Close other rows, or set a longer context.",
             )
-        return TurnError("llama.cpp could not evaluate this.", f"{LOG.reason(list(LOG.lines)[-5:])} (code {code})")
+        return TurnError("llama.cpp could not evaluate this.", f"{reason(list(LOG.lines)[-5:])} (code {code})")
 
     def rebuild(self, session: LlamaSession) -> None:
         """Evaluate a session's tokens again if the context lost them."""
