@@ -74,11 +74,11 @@ def top_p(c: Candidates, p: float, min_keep: int) -> Candidates:
     count = min(max(FEW, min_keep), len(odds))
     order = best_places(odds, count)
     mass = np.cumsum(odds[order].astype(np.float64))
-    if mass[-1] < wanted and count < len(odds):
+    few = mass[-1] >= wanted or count == len(odds)
+    if not few:
         mass = np.cumsum(np.sort(odds)[::-1].astype(np.float64))
-        order = None
     kept = min(max(int(np.searchsorted(mass, wanted, side="left")) + 1, min_keep), len(odds))
-    return c.keep(np.sort(order[:kept]) if order is not None else largest(odds, kept))
+    return c.keep(np.sort(order[:kept]) if few else largest(odds, kept))
 
 
 def min_p(c: Candidates, p: float, min_keep: int) -> Candidates:
