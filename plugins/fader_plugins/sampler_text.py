@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from fader_backends.base import FORBIDDEN
 from fader_backends.errors import BadValue
 
 
@@ -24,7 +25,7 @@ def bias_of(text: str) -> dict[int, float]:
     for pair in filter(None, (part.strip() for part in text.split(","))):
         token, _, value = pair.partition("=")
         try:
-            bias[int(token)] = float(value)
+            bias[int(token)] = max(float(value), FORBIDDEN)
         except ValueError:
             raise BadValue(
                 f"logit_bias {pair!r} is not TOKEN=BIAS.", "", "Write token ids and numbers: 123=-1.5, 45=-inf"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fader_backends.base import SamplerSettings
+from fader_backends.base import FORBIDDEN, SamplerSettings
 from fader_backends.errors import BadScores, BadValue
 from fader_backends.sampling import Floats, chain, check, draw, uniform
 from fader_backends.sampling.candidates import everything
@@ -275,3 +275,18 @@ def test_ends_of_ranges_are_fine() -> None:
         s = SamplerSettings(temperature=100.0, top_p=0.0, min_p=1.0, repeat_penalty=100.0, penalty_window=-1, seed=seed)
         check(s)
         assert chain(s)(floats([1, 2, 3]), [2]).token in (0, 1, 2)
+
+
+def test_a_forbidden_token_never_comes_and_forbidding_all_is_said() -> None:
+    """Logit bias reaches single tokens; nothing left to choose is an error, not a choice."""
+    scores = floats([9, 1, 1, 0])
+    forbid = {0: FORBIDDEN}
+    picks = {
+        chain(SamplerSettings(temperature=1.0, seed=seed, logit_bias=forbid))(scores, []).token for seed in range(60)
+    }
+    assert picks == {1, 2, 3}
+    assert chain(SamplerSettings(logit_bias={3: 20.0}))(scores, []).token == 3
+    with pytest.raises(BadScores):
+        chain(SamplerSettings(temperature=1.0, logit_bias=dict.fromkeys(range(4), FORBIDDEN)))(scores, [])
+    with pytest.raises(BadValue):
+        chain(SamplerSettings(logit_bias={4: 1.0}))(scores, [])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
-from ..base import Pick, SamplerSettings
+from ..base import FORBIDDEN, Pick, SamplerSettings
 from ..errors import BadScores, BadValue
 from . import cuts, scores
 from .candidates import Candidates, Floats, everything
@@ -85,7 +85,7 @@ class Chain:
             order = tuple(name for name in order if name in ("penalties", "dry", "temperature"))
         for name in order:
             left = self._apply(name, left, history)
-        if not math.isfinite(float(left.scores.max())):
+        if not FORBIDDEN / 2 < float(left.scores.max()):
             raise BadScores("No token is left to choose.", "The logit bias forbids all of them.", "Loosen it.")
         return left
 
