@@ -1,4 +1,4 @@
-"""Owns a loaded GGUF model: finds the file, loads it, knows its facts.
+"""Owns a loaded GGUF model: where its file is, loading it, its facts.
 
 Knows no context: a model can serve many, one after another.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from fader_backends.base import ModelFacts, ModelSpec, Progress
 from fader_backends.errors import Interrupted, LoadError, ModelMissing, ModelUnsupported
-from fader_backends.gguf import GgufFile, inspect
+from fader_backends.gguf import GgufFile
 from fader_backends.llamacpp.layout import check_names, integer
 from fader_backends.llamacpp.library import LOG, bindings, catch_log, reason, versions
 from fader_backends.llamacpp.vocabulary import Vocabulary
@@ -40,10 +40,10 @@ def find(model: str) -> Path:
 class Weights:
     """A loaded model. Close its contexts first."""
 
-    def __init__(self, spec: ModelSpec, progress: Progress) -> None:
+    def __init__(self, file: GgufFile, spec: ModelSpec, progress: Progress) -> None:
         """Raises LoadError and its kinds, or Interrupted when `progress` returns False."""
         check_names(spec.options, ("n_gpu_layers", "main_gpu", "mmap"))
-        self.file: GgufFile = inspect(find(spec.model))
+        self.file = file
         library = self._library = bindings()
         catch_log(library)
         parameters = library.llama_model_default_params()
