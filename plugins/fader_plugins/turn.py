@@ -237,6 +237,13 @@ class Token(Event, frozen=True):
     drafted: bool = False
 
 
+class Adjusted(Event, frozen=True):
+    """Live settings of a running reply were changed; the token with this index is the first they act on."""
+
+    index: int
+    sampler: SamplerSettings
+
+
 class Drafted(Event, frozen=True):
     """One decode step, with or without drafted tokens: what was guessed, what was kept, and what both cost."""
 
@@ -286,7 +293,18 @@ class PluginFault(Event, frozen=True):
 
 
 AnyEvent: TypeAlias = (
-    Started | Loading | Loaded | Rendered | Restored | Prefilled | Token | Drafted | Finished | Failed | PluginFault
+    Started
+    | Loading
+    | Loaded
+    | Rendered
+    | Restored
+    | Prefilled
+    | Token
+    | Drafted
+    | Adjusted
+    | Finished
+    | Failed
+    | PluginFault
 )
 
 
@@ -358,3 +376,5 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     ids: tuple[int, ...]
     failure: Failure | None = None
+    adjusted: tuple[Adjusted, ...] = ()
+    """Changes of live settings while the reply ran; the request has those it began with."""
