@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 import pytest
 from fader.engine import wire
+from fader.engine.child import LAST_SECONDS
 from fader.engine.remote import EngineProcess, cause
 from fader_plugins.registry import build
 from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, Prefilled, Token
@@ -100,11 +101,22 @@ def test_turns_through_the_process(remote: Remote, ask: Ask) -> None:
     assert pid is not None
     assert remote.says(ask("two")) == "two"
     assert pid == remote.process.pid
-    begin = time.monotonic()
     remote.process.close()
-    assert time.monotonic() - begin < 1.5, "it did not wait for its own farewell"
     assert remote.process.pid is None
     assert remote.events.empty(), "closing is no failure"
+
+
+@pytest.mark.slow
+def test_closing_is_quick(tmp_path: Path, ask: Ask) -> None:
+    """An idle engine goes at once, without waiting for its own farewell timer; the best of three on a busy machine."""
+    took_s = []
+    for _ in range(3):
+        remote = Remote(tmp_path / "engine.log")
+        remote.says(ask("warm"))
+        begin = time.monotonic()
+        remote.process.close()
+        took_s.append(time.monotonic() - begin)
+    assert min(took_s) < LAST_SECONDS
 
 
 def test_a_large_request_and_control_text(remote: Remote, ask: Ask) -> None:
