@@ -153,6 +153,7 @@ class Scene:
             await self.pilot.pause()
 
     async def type(self, text: str) -> None:
+        self.app.prompt.focus()
         self.app.prompt.insert(text)
         await self.pilot.pause()
 
