@@ -21,6 +21,7 @@ from fader_plugins.turn import (
     Loaded,
     Numbers,
     Prefilled,
+    Prepared,
     Rendered,
     Restored,
     RunRecord,
@@ -72,6 +73,7 @@ class Stats(msgspec.Struct, kw_only=True):
     difference: Difference | None = None
     finished: Finished | None = None
     failure: Failure | None = None
+    prepared: Prepared | None = None
     adjusted: list[Adjusted] = []
     texts: list[str] = []
     ids: list[int] = []
@@ -94,6 +96,8 @@ class Stats(msgspec.Struct, kw_only=True):
                 self.prefilled_ns, self.processed = event.at_ns, event.done
             case Token():
                 self._token(event)
+            case Prepared():
+                self.prepared = event
             case Adjusted():
                 self.adjusted.append(event)
             case Drafted():
@@ -166,6 +170,8 @@ class Stats(msgspec.Struct, kw_only=True):
             draft_ms=self.draft_ns * MS,
             verify_ms=self.verify_ns * MS,
             single_ms=percentile(self.singles_ms, 50),
+            ready_tokens=self.prepared.ready if self.prepared else None,
+            vain_tokens=self.prepared.vain if self.prepared else None,
             reuse_tier=self.reuse_tier,
             reuse_note=self.reuse_note,
             load_ms=self.load_ms,

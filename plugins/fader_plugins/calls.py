@@ -70,6 +70,11 @@ class Hooks:
         session.rewind(kept)
         return Reuse(kept, reuse.tier, reuse.note), by
 
+    def look_ahead(self, draft: RequestDraft, typed: str) -> str | None:
+        """Return the part of a text being typed that may be evaluated; None when nobody wants that."""
+        answered = self._first("look_ahead", str, draft=draft, typed=typed)
+        return answered[0] if answered else None
+
     def engine_ready(self, request: GenerationRequest, backend: Backend) -> None:
         """Tell every plugin of a new model or context, also those that are off now."""
         for plugin in self.registry.usable():

@@ -80,6 +80,15 @@ class Restored(Event, frozen=True):
     """Why not everything that was held could be used."""
 
 
+class Prepared(Event, frozen=True):
+    """What had been evaluated before the turn was sent."""
+
+    ready: int
+    """Prompt tokens that the turn found evaluated thanks to it."""
+    vain: int
+    """Tokens that were evaluated and not used."""
+
+
 class Prefilled(Event, frozen=True):
     """A part of the prompt's new tokens has been evaluated."""
 
@@ -162,6 +171,7 @@ AnyEvent: TypeAlias = (
     | Loaded
     | Rendered
     | Restored
+    | Prepared
     | Prefilled
     | Token
     | Drafted

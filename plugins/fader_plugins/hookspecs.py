@@ -4,6 +4,7 @@ Order of calls:
 
     at start            backends
     at send             plan_request                    (app process)
+    while typing        look_ahead                      (app process)
     in the engine       engine_ready                    (engine process, after each load or new context)
                         restore_prefix                  (once per turn)
                         propose_tokens, observe         (each decode step)
@@ -47,6 +48,15 @@ def plan_request(draft: RequestDraft) -> None:
 
     Called for every plugin that is on, also to find out what a switch would cost, so it must not do anything else.
     Raising fails the turn and names the plugin.
+    """
+
+
+@hookspec(firstresult=True)
+def look_ahead(draft: RequestDraft, typed: str) -> str | None:
+    """Say which part of `typed`, not yet sent, the idle engine may evaluate; "" for what comes before it; None: nothing.
+
+    `draft` is the turn as it would be planned now; do not change it. Asked at word borders, after a paste, and when a reply has
+    ended. Must be quick: it runs between two key presses.
     """
 
 

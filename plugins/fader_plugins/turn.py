@@ -25,6 +25,7 @@ from .events import Loaded as Loaded
 from .events import Loading as Loading
 from .events import PluginFault as PluginFault
 from .events import Prefilled as Prefilled
+from .events import Prepared as Prepared
 from .events import Rendered as Rendered
 from .events import Restored as Restored
 from .events import Reuse as Reuse
@@ -173,6 +174,10 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     """Time of the evaluations that checked guesses."""
     single_ms: float | None = None
     """Median time of an evaluation without guesses in this turn: what a token costs without drafts."""
+    ready_tokens: int | None = None
+    """Prompt tokens evaluated before the turn was sent, and used; None when nothing was."""
+    vain_tokens: int | None = None
+    """Tokens evaluated ahead and not used."""
     reuse_tier: str = ""
     reuse_note: str = ""
     load_ms: float | None = None
