@@ -48,7 +48,7 @@ async def rack(scene: Scene) -> None:
     if scene.app.size.width < 120:
         await scene.pilot.press("f2")
     else:
-        scene.app.side.rack.focus()  # type: ignore[union-attr]
+        scene.app.side.rack.focus()
     await scene.pilot.press("home", "down")
 
 

@@ -151,7 +151,7 @@ async def test_a_conversation_is_deleted_only_after_asking(tmp_path: Path) -> No
 
 async def test_a_switch_acts_on_the_next_turn(tmp_path: Path) -> None:
     async with stage(tmp_path, (140, 45)) as scene:
-        rack = scene.app.side.rack  # type: ignore[union-attr]
+        rack = scene.app.side.rack
         rack.focus()
         await scene.pilot.press("home", "space")
         await scene.settled()
@@ -164,7 +164,6 @@ async def test_a_switch_acts_on_the_next_turn(tmp_path: Path) -> None:
 async def test_settings_are_changed_in_the_form(tmp_path: Path) -> None:
     async with stage(tmp_path, (140, 45)) as scene:
         side = scene.app.side
-        assert side is not None
         side.rack.focus()
         await scene.pilot.press("home", "down", "right")
         await scene.settled()
@@ -205,7 +204,6 @@ async def test_what_the_backend_cannot_is_greyed_with_the_reason(tmp_path: Path)
     (folder / "broken.py").write_text("raise RuntimeError('no [b]luck[/b]')\n")
     async with stage(tmp_path, (140, 45)) as scene:
         side = scene.app.side
-        assert side is not None
         shown = "\n".join(line.text for line in side.rack.lines)
         assert "the echo backend cannot telepathy" in shown
         assert "RuntimeError: no [b]luck[/b]" in shown
@@ -220,7 +218,6 @@ async def test_a_plugin_that_fails_in_the_engine_is_named(tmp_path: Path) -> Non
         scene.engine.event(PluginFault, plugin="prefix_cache", hook="restore_prefix", detail="it broke")
         await scene.until(lambda: "'prefix_cache' failed" in scene.toasts(), "the notice")
         side = scene.app.side
-        assert side is not None
         assert [line.usable for line in side.rack.lines if line.text == "prefix_cache"] == [False]
         assert "restore_prefix: it broke" in [line.text for line in side.rack.lines]
 

@@ -113,8 +113,6 @@ class Actions(Switches):
         self._part("numbers")
 
     def _part(self, name: str) -> None:
-        if self.side is None:
-            return
         wide = self.screen.has_class("-wide")
         kind = f"{name}-off" if wide else f"{name}-on"
         self.screen.toggle_class(kind)

@@ -5,15 +5,18 @@ Knows the switchboard, not the screen.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from fader_backends.errors import FaderError
-from fader_plugins.registry import Plugin
 from fader_plugins.turn import Cost
 
-from ..switchboard import Switchboard
 from .fields import Field, fields
+
+if TYPE_CHECKING:
+    from fader_plugins.registry import Plugin
+
+    from ..switchboard import Switchboard
 
 WHEN: dict[Cost, str] = {
     "live": "at once",

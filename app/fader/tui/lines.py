@@ -31,7 +31,7 @@ class Lines(Contained):
 
     profile: Profile
     chat: Chat | None
-    side: Side | None
+    side: Side
     transcript: Transcript
     prompt: Prompt
     editing: str | None

@@ -6,23 +6,26 @@ Knows the switchboard and readings; whether it stands beside the transcript or o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fader_backends.errors import BadValue
-from fader_plugins.calls import Hooks
 from fader_plugins.turn import Numbers, Reading
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
-from ..switchboard import Switchboard
 from . import desk
 from .compare import Comparison
 from .contain import contained
 from .flow import clean
 from .overlay import Overlay
 from .rack import Rack
+
+if TYPE_CHECKING:
+    from fader_plugins.calls import Hooks
+
+    from ..switchboard import Switchboard
 
 HEADING = "Rack        Space on/off  ←→ set  ⏎ type"
 
@@ -135,6 +138,8 @@ class Side(Vertical):
         if self.board is None:
             return []
         if self.hooks is None:
+            from fader_plugins.calls import Hooks
+
             enabled = {name for name in self.board.enabled() if name not in self.faults}
             self.hooks = Hooks(self.board.registry, enabled, self.fault)
         return self.hooks.readings(numbers)
