@@ -8,16 +8,14 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 from fader_backends.errors import FaderError, Failure
 from fader_plugins.turn import PluginFault
-from textual.app import App, ComposeResult, SystemCommand
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.screen import Screen
 
 from . import bars, theme
 from .bars import Bar
@@ -243,6 +241,8 @@ class FaderApp(Talk):
             nodes = self.chat.nodes()
             self.numbers = numbers_of(nodes)
             await self.transcript.show(nodes)
+            if self.numbers is not None:
+                self.side.show_numbers(self.numbers, (), False)
         self.show_title()
         self.show_empty()
         self.show_state()
@@ -283,12 +283,6 @@ class FaderApp(Talk):
             self.numbers = turn.stats.numbers()
             self.side.show_numbers(self.numbers, self.cost.readings(), False)
             self.show_context()
-
-    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:  # noqa: ARG002 - Textual's signature
-        """Offer everything there is in the palette."""
-        from . import commands
-
-        yield from commands.palette(self)
 
     def shut(self) -> None:
         """Keep the draft and end what runs; called when the terminal is restored."""

@@ -5,10 +5,13 @@ Knows the app's parts by name; `app.py` puts them together.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from fader_backends.errors import EmptyPrompt, FaderError
 from textual import events
+from textual.app import SystemCommand
+from textual.screen import Screen
 
 from .actions import Actions
 from .contain import contained
@@ -113,3 +116,9 @@ class Talk(Actions):
             self.open_url(event.href)
         else:
             self.notify(f"Not a web address, so it was not opened: {event.href}", markup=False)
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:  # noqa: ARG002 - Textual's signature
+        """Offer everything there is in the palette."""
+        from . import commands
+
+        yield from commands.palette(self)
