@@ -104,7 +104,7 @@ def cost(board: Switchboard, line: Line) -> str:
         if field is None:
             return WHEN[board.cost_of(lambda twin: twin.switch(name, not line.on))]
         if not line.on:
-            return "once it is on, " + WHEN[field.cost]
+            return "once it is on, " + WHEN["turn" if field.cost == "live" else field.cost]
         other = field.stepped(line.value, 1)
         other = field.stepped(line.value, -1) if other == line.value else other
         if other == line.value:

@@ -33,10 +33,12 @@ HEADING = "Rack        Space on/off  ←→ set  ⏎ type"
 class Side(Vertical):
     """The column with rack and numbers. Empty until `open`."""
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self, changed: Callable[[], None], adjusted: Callable[[str, str], None]) -> None:
         super().__init__(id="side")
         self.changed = changed
         """Called after a switch or setting was changed."""
+        self.adjusted = adjusted
+        """Called with plugin and key after a setting was changed."""
         self.board: Switchboard | None = None
         self.comparison = Comparison()
         self.faults: dict[str, str] = {}
@@ -85,6 +87,7 @@ class Side(Vertical):
         """Change a setting. Raises FaderError."""
         self._board().set(name, key, value)
         self._acted()
+        self.adjusted(name, key)
 
     def _acted(self) -> None:
         self.comparison.switched()
