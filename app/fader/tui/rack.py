@@ -221,13 +221,13 @@ class Rack(ScrollView, can_focus=True):
         if self.line is None or not self.line.reachable:
             self.action_move(0)
         self._repaint(self.cursor)
-        self.look()
+        self.post_message(self.Looked(self.line))  # `has_focus` is set only after this handler
 
     def on_blur(self) -> None:
         """Give up an entry that was not finished."""
         self.typed = None
         self._repaint(self.cursor)
-        self.look()
+        self.post_message(self.Looked(None))
 
     # --- drawing ------------------------------------------------------------------------------------------------------
 
