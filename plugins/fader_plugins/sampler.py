@@ -7,7 +7,6 @@ from typing import Annotated
 
 import msgspec
 from fader_backends.base import SamplerSettings
-from fader_backends.sampling import check
 
 from .hookspecs import hookimpl
 from .turn import PluginInfo, RequestDraft, Settings, setting
@@ -37,6 +36,8 @@ info = PluginInfo(name="sampler", summary="Choose words at random within bounds 
 @hookimpl
 def plan_request(draft: RequestDraft) -> None:
     """Set the draft's sampler; an empty seed becomes a drawn one, so that every turn can be repeated."""
+    from fader_backends.sampling import check  # needs numpy, which the first frame does without
+
     settings = msgspec.to_builtins(draft.settings(info.name, Sampler))
     if settings["seed"] is None:
         settings["seed"] = secrets.randbits(32)
