@@ -194,6 +194,23 @@ async def test_the_rack_is_a_drawer_in_a_narrow_terminal(tmp_path: Path) -> None
         assert scene.app.prompt.has_focus
 
 
+async def test_f2_brings_the_keys_to_a_rack_that_stands_and_hides_it_after(tmp_path: Path) -> None:
+    async with stage(tmp_path, (140, 45)) as scene:
+        rack = scene.app.side.rack
+        assert "F2 brings the keys here" in scene.text()
+        await scene.pilot.press("f2")
+        await scene.settled()
+        assert rack.has_focus
+        assert "switching it off acts" in " ".join(scene.text().split())
+        await scene.pilot.press("f2")
+        await scene.settled()
+        assert "sampler" not in scene.text()
+        assert scene.app.prompt.has_focus
+        await scene.pilot.press("f2")
+        await scene.settled()
+        assert rack.has_focus
+
+
 async def test_what_the_backend_cannot_is_greyed_with_the_reason(tmp_path: Path) -> None:
     folder = tmp_path / "config" / "plugins"
     folder.mkdir(parents=True)

@@ -40,7 +40,7 @@ KEYS: list[Section] = [
     (
         "Everything else",
         [
-            ("F2", "rack: switches and settings"),
+            ("F2", "rack: switches and settings; once more hides it"),
             ("F3", "numbers"),
             ("Ctrl+P", "all commands, by name"),
             ("Ctrl+N", "new chat"),

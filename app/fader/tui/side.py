@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from ..switchboard import Switchboard
 
+HINT = "F2 brings the keys here. Each switch and setting then says here what it does, and when a change acts."
 HEADING = "Rack        Space on/off  ←→ set  ⏎ type"
 
 
@@ -126,7 +127,8 @@ class Side(Vertical):
         """Explain the row under the cursor, and say what changing it costs before it is changed."""
         help_line = self.query_one("#rack-help", Static)
         if event.line is None or self.board is None:
-            help_line.update("")
+            # Nothing is planned before somebody looks: planning imports what the plugins need.
+            help_line.update(Content.styled(HINT, "dim"))
             return
         text, cost = desk.explain(self.board, event.line)
         parts = [Content(clean(text))]
