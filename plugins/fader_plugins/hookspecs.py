@@ -24,7 +24,7 @@ from collections.abc import Sequence
 import pluggy
 from fader_backends.base import Backend, BackendInfo, Session
 
-from .turn import AnyEvent, GenerationRequest, Numbers, Reading, RequestDraft, Reuse
+from .turn import AnyEvent, Draft, GenerationRequest, Numbers, Reading, RequestDraft, Reuse
 
 hookspec = pluggy.HookspecMarker("fader")
 hookimpl = pluggy.HookimplMarker("fader")
@@ -86,11 +86,12 @@ def make_room() -> bool | None:
 
 
 @hookspec(firstresult=True)
-def propose_tokens(request: GenerationRequest, history: Sequence[int], limit: int) -> Sequence[int] | None:
-    """Guess the tokens after `history` (prompt and reply so far), at most `limit`; None or () passes.
+def propose_tokens(request: GenerationRequest, history: Sequence[int], limit: int) -> Sequence[int] | Draft | None:
+    """Guess the tokens after `history` (prompt and reply so far), at most `limit`; none or None passes the question on.
 
     Each guess is kept only while it equals the model's own choice, so guesses change the speed and nothing else. Called
-    once per step. More than `limit` are cut.
+    once per step, with the same growing `history` all through a turn; do not change it. More than `limit` are cut. A
+    `Draft` carries a note that `readings` finds in `numbers.drafts`, also when it holds no tokens.
     """
 
 

@@ -6,6 +6,7 @@ Event times (`at_ns`) are `time.perf_counter_ns`, which is one clock for all pro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -166,6 +167,15 @@ class Reuse(msgspec.Struct, frozen=True):
     """One line for a person: why not more, and the likely cause."""
 
 
+class Draft(msgspec.Struct, frozen=True):
+    """What a plugin answers to `propose_tokens`, with what it has to say about it."""
+
+    tokens: Sequence[int] = ()
+    """Empty passes the question on."""
+    note: str = ""
+    """One line for a person: how it goes, or why there are none."""
+
+
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Base of all events."""
 
@@ -243,8 +253,12 @@ class Drafted(Event, frozen=True):
     """Time to make the guesses."""
     verify_ns: int
     """Time of the evaluation, which other rows may have shared."""
+    batch: int = 0
+    """Tokens of all rows in that evaluation; 1 + proposed where a row was alone."""
     by: str | None = None
-    """The plugin that guessed."""
+    """The plugin that guessed; without guesses, the last one that said why it made none."""
+    notes: dict[str, str] = {}
+    """Plugin -> what it had to say before this step."""
 
 
 FinishReason: TypeAlias = Literal["end", "stop", "length", "context", "cancelled"]
@@ -273,7 +287,7 @@ class Failed(Event, frozen=True):
 
 
 class PluginFault(Event, frozen=True):
-    """A plugin raised or was too slow; it is switched off for this engine's life."""
+    """A plugin raised or was too slow; it is switched off until its settings or the model change."""
 
     plugin: str
     hook: str
@@ -283,6 +297,20 @@ class PluginFault(Event, frozen=True):
 AnyEvent: TypeAlias = (
     Started | Loading | Loaded | Rendered | Restored | Prefilled | Token | Drafted | Finished | Failed | PluginFault
 )
+
+
+class DraftNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """What one plugin's drafts came to in a turn. Tokens and milliseconds are sums over its steps."""
+
+    steps: int = 0
+    """Evaluations that checked its guesses."""
+    proposed: int = 0
+    kept: int = 0
+    draft_ms: float = 0.0
+    """Time it took to guess, also where it made no guess in the end."""
+    verify_ms: float = 0.0
+    note: str = ""
+    """What it last had to say."""
 
 
 class Numbers(msgspec.Struct, frozen=True, kw_only=True):
@@ -314,6 +342,10 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     """Time of the evaluations that checked guesses."""
     single_ms: float | None = None
     """Median time of an evaluation without guesses in this turn: what a token costs without drafts."""
+    singles: int = 0
+    """How many such evaluations there were."""
+    drafts: dict[str, DraftNumbers] = {}
+    """By plugin."""
     reuse_tier: str = ""
     reuse_note: str = ""
     load_ms: float | None = None

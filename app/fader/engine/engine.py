@@ -9,8 +9,9 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable
+from typing import Any
 
-from fader_backends.base import Backend, Extension, Scores, Session
+from fader_backends.base import Backend, Extension, ModelSpec, Scores, Session
 from fader_backends.errors import ContextFull, Interrupted, OutOfMemory
 from fader_plugins.calls import Hooks
 from fader_plugins.registry import Registry
@@ -22,8 +23,11 @@ from .row import Row
 from .scheduler import choose
 from .sessions import Sessions
 
-Evaluated = tuple[Row, Extension, Scores, int]
-"""A row, its part of a batch, the scores, and the nanoseconds the batch took."""
+Evaluated = tuple[Row, Extension, Scores, int, int]
+"""A row, its part of a batch, the scores, the nanoseconds the batch took, and its tokens."""
+
+Reliance = tuple[ModelSpec, dict[str, Any]]
+"""What a plugin's fault may have been due to: the model and its settings. With others it is tried again."""
 
 
 class Engine:
@@ -42,7 +46,7 @@ class Engine:
         self._rows: list[Row] = []
         self._sessions = Sessions()
         self._cancelled: set[str] = set()
-        self._faulty: set[str] = set()
+        self._faulty: dict[str, Reliance] = {}
         self._closing = False
 
     def submit(self, request: GenerationRequest) -> None:
@@ -166,10 +170,11 @@ class Engine:
 
     def _hooks(self, request: GenerationRequest) -> Hooks:
         def fault(plugin: str, hook: str, detail: str) -> None:
-            self._faulty.add(plugin)
+            self._faulty[plugin] = reliance(request, plugin)
             self.tell.fault(request, plugin, hook, detail)
 
-        return Hooks(self.registry, request.enabled - self._faulty, fault)
+        faulty = {name for name, on in self._faulty.items() if on == reliance(request, name)}
+        return Hooks(self.registry, request.enabled - faulty, fault)
 
     def _cancel_row(self, row: Row) -> None:
         row.reason = "cancelled"
@@ -215,18 +220,24 @@ class Engine:
                 self._fail(parts[0][0], error)
                 return []
         else:
-            took = self.clock() - begin
-            return [(row, part, one, took) for (row, part), one in zip(parts, scores, strict=True)]
+            took, batch = self.clock() - begin, sum(len(part.tokens) for _, part in parts)
+            return [(row, part, one, took, batch) for (row, part), one in zip(parts, scores, strict=True)]
         done: list[Evaluated] = []
         for part in parts:
             done += self._evaluate(backend, [part])
         return done
 
-    def _advance(self, row: Row, part: Extension, scores: Scores, took_ns: int) -> None:
+    def _advance(self, row: Row, part: Extension, scores: Scores, took_ns: int, batch: int) -> None:
         try:
-            row.give(part, scores, took_ns)
+            row.give(part, scores, took_ns, batch)
         except Exception as error:  # every failure of a turn becomes its Failed event; the engine goes on
             self._fail(row, error)
             return
         if row.reason:
             self._end(row)
+
+
+def reliance(request: GenerationRequest, plugin: str) -> Reliance:
+    """Return what a plugin of this request relies on."""
+    state = request.plugins.get(plugin)
+    return request.model, state.settings if state else {}
