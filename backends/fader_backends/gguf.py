@@ -112,6 +112,17 @@ def numbers(file: GgufFile, key: str) -> npt.NDArray[np.generic]:
     return np.fromfile(file.path, kind, place.length, offset=place.offset)
 
 
+def texts(file: GgufFile, key: str) -> list[str]:
+    """Read an array of strings of the metadata from disk; empty when the file has none of that name."""
+    place = file.arrays.get(key)
+    if place is None or place.kind != _STRING:
+        return []
+    with Path(file.path).open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        reader = _Reader(data)
+        reader.at = place.offset
+        return [reader.text() for _ in range(place.length)]
+
+
 _CHOOSE = "Choose a chat model in GGUF form."
 _AGAIN = "Download the file again, or choose another with -m PATH."
 

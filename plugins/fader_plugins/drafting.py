@@ -144,6 +144,11 @@ class Pace:
             return best
         return Plan(0, best.ratio)
 
+    def worth(self, length: int, chance: float, draft_ms: float) -> bool:
+        """Whether one more guess after `length` of them should save more than it takes, if it holds with that chance."""
+        alone, sizes = self._others + 1, self._others + 1 + length
+        return chance * self.costs.ms(alone) > self.costs.ms(sizes + 1) - self.costs.ms(sizes) + draft_ms
+
     def retry(self) -> bool:
         """Count a chance that is let pass; True when it is time to try again. The waits double."""
         self._passed += 1
@@ -169,25 +174,29 @@ class Rhythm:
 
 
 class Turns(Generic[T]):
-    """Something of one's own for each running turn, made when first asked for."""
+    """Something of one's own for each running turn, made when first asked for and dropped at the end."""
 
-    def __init__(self, make: Callable[[GenerationRequest], T]) -> None:
+    def __init__(self, make: Callable[[GenerationRequest], T], drop: Callable[[T], None] = lambda _: None) -> None:
         self._make = make
+        self._drop = drop
         self._running: OrderedDict[str, tuple[Sequence[int], T]] = OrderedDict()
 
     def of(self, request: GenerationRequest, history: Sequence[int]) -> T:
-        """Return the turn's own. Turns that failed unseen are dropped, oldest first."""
+        """Return the turn's own. Turns that ended unseen, because they failed, are dropped when rows run out."""
         known = self._running.get(request.id)
         if known is None or known[0] is not history:
+            self.end(request)
+            while len(self._running) >= request.context.rows:
+                self._drop(self._running.popitem(last=False)[1][1])
             known = self._running[request.id] = history, self._make(request)
         self._running.move_to_end(request.id)
-        while len(self._running) > request.context.rows:
-            self._running.popitem(last=False)
         return known[1]
 
     def end(self, request: GenerationRequest) -> None:
         """Drop what is of this turn."""
-        self._running.pop(request.id, None)
+        known = self._running.pop(request.id, None)
+        if known is not None:
+            self._drop(known[1])
 
     def __len__(self) -> int:
         return len(self._running)

@@ -14,7 +14,7 @@ from typing import Annotated
 from fader_backends.base import Backend, Session
 from fader_backends.errors import BadValue
 
-from .drafting import Chances, Pace, Rhythm, Turns, before, rows
+from .drafting import Chances, Pace, Plan, Rhythm, Turns, before, rows
 from .hookspecs import hookimpl
 from .ngrams import LONGEST, Index, Match
 from .settings import Settings, setting
@@ -27,6 +27,7 @@ class PromptLookup(Settings, frozen=True, kw_only=True):
     max_ngram: Annotated[int, setting("Longest run of tokens looked for", ge=1, le=16, step=1)] = 6
     min_ngram: Annotated[int, setting("Shortest run of tokens that counts as a match", ge=1, le=16, step=1)] = 2
     max_draft: Annotated[int, setting("Most tokens drafted at once", ge=1, le=64, step=1)] = 24
+    adaptive: Annotated[bool, setting("Draft as much as pays, or not at all; off: always as much as allowed")] = True
 
 
 class Search:
@@ -114,6 +115,8 @@ class Plugin:
         if match is None or not guess:
             return None
         plan = self.pace.plan(self.chances.of(kind(match.length + place)) for place in range(len(guess)))
+        if not search.settings.adaptive:
+            plan = Plan(len(guess), plan.ratio)
         if not plan.length:
             return Draft(
                 guess[:1] if self.pace.retry() else (), f"idle: drafts would take {plan.ratio:.2f} of no drafts"
