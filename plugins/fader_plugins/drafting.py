@@ -9,7 +9,6 @@ import math
 from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
-from statistics import median
 from typing import Generic, NamedTuple, TypeVar
 
 from .turn import Drafted, DraftNumbers, GenerationRequest, Numbers, Reading
@@ -17,7 +16,7 @@ from .turn import Drafted, DraftNumbers, GenerationRequest, Numbers, Reading
 SHAPE = ((1, 23.0), (4, 58.0), (8, 98.0), (16, 168.0))
 """Tokens -> ms of an evaluation, as measured for SmolLM2 Q4_1 on two cores: the belief before anything is measured."""
 SAMPLES = 9
-"""Latest evaluations of a size whose median counts."""
+"""Latest evaluations of a size that count."""
 STALE = 512
 """Evaluations after which a size's measurements no longer say anything of now."""
 MARGIN = 0.95
@@ -37,8 +36,9 @@ T = TypeVar("T")
 class Costs:
     """Tokens in an evaluation -> its ms: the shape times a correction learnt at the sizes that occurred.
 
-    The correction of a size is the median over its latest evaluations, between sizes it is interpolated over the
-    logarithm, and beyond them it stays.
+    The correction of a size is the lower quartile over its latest evaluations, because what disturbs one makes it
+    longer; between sizes it is interpolated over the logarithm, and beyond the largest one a fall goes on, so that where
+    batches are cheap longer ones are tried.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Costs:
         for old in [size for size, last in self._last.items() if self._count - last > STALE]:
             del self._seen[old], self._last[old]
         self._points = sorted(
-            (math.log(size if size <= 16 else 16 * 2 ** ((size - 16) / 4)), median(seen))
+            (math.log(size if size <= 16 else 16 * 2 ** ((size - 16) / 4)), sorted(seen)[len(seen) // 4])
             for size, seen in self._seen.items()
         )
 
@@ -66,10 +66,19 @@ class Costs:
             return shape(tokens)
         at = math.log(tokens)
         right = bisect_left(self._points, (at, 0.0))
-        if right == 0 or right == len(self._points):
-            return shape(tokens) * self._points[min(right, len(self._points) - 1)][1]
+        if right == 0:
+            return shape(tokens) * self._points[0][1]
+        if right == len(self._points):
+            return self._beyond(tokens, at)
         (x0, y0), (x1, y1) = self._points[right - 1], self._points[right]
         return shape(tokens) * (y0 + (y1 - y0) * (at - x0) / (x1 - x0))
+
+    def _beyond(self, tokens: int, at: float) -> float:
+        (x0, y0), (x1, y1) = (
+            self._points[-2:] if len(self._points) > 1 else [(-1.0, self._points[0][1]), self._points[0]]
+        )
+        correction = min(y1, max(0.5 * y1, y1 + (y1 - y0) / (x1 - x0) * (at - x1)))
+        return max(shape(tokens) * correction, shape(round(math.exp(x1))) * y1)
 
 
 def shape(tokens: int) -> float:
