@@ -130,6 +130,8 @@ def test_a_faulty_restore_passes_the_question_on(tmp_path: Path, fault: str) -> 
         ("return -1", 0),
         ("session.extend([7], 0); return 9", 3),
         ("session.rewind(0); return 3", 0),
+        ("session.rewind(0); session.extend([9, 8, 7], 0); return 3", 0),
+        ("session.rewind(1); session.extend([9], 0); return 2", 1),
     ],
 )
 def test_claims_are_checked(tmp_path: Path, body: str, want: int) -> None:
