@@ -83,10 +83,8 @@ class Hooks:
 
     def make_room(self) -> bool:
         """Have some plugin, on or off, close a session it holds; False when none holds any."""
-        for plugin in self.registry.usable():
-            if "make_room" in plugin.hooks and self._tell("make_room", plugin.info.name):
-                return True
-        return False
+        holders = [plugin.info.name for plugin in self.registry.usable() if "make_room" in plugin.hooks]
+        return any(self._tell("make_room", name) for name in holders)
 
     def propose_tokens(
         self, request: GenerationRequest, history: Sequence[int], limit: int

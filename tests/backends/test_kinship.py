@@ -9,7 +9,8 @@ import pytest
 from fader_backends.kinship import SIZE_DIFFERENCE, Words, mismatch, read
 from fader_backends.llamacpp.weights import find
 
-WORDS = Words(name="one", kind="gpt2", bos=None, eos=2, texts=tuple(f"t{n}" for n in range(300)))
+TEXTS = tuple(f"t{n}" for n in range(300))
+WORDS = Words(name="one", kind="gpt2", bos=None, eos=2, texts=TEXTS)
 
 
 @pytest.mark.parametrize(
@@ -17,13 +18,13 @@ WORDS = Words(name="one", kind="gpt2", bos=None, eos=2, texts=tuple(f"t{n}" for 
     [
         ({}, None),
         ({"name": "other"}, None),
-        ({"texts": ("x",) * 5 + WORDS.texts[5:]}, None),
-        ({"texts": WORDS.texts + ("pad",) * SIZE_DIFFERENCE}, None),
+        ({"texts": ("x",) * 5 + TEXTS[5:]}, None),
+        ({"texts": TEXTS + ("pad",) * SIZE_DIFFERENCE}, None),
         (
-            {"texts": WORDS.texts + ("pad",) * (SIZE_DIFFERENCE + 1)},
+            {"texts": TEXTS + ("pad",) * (SIZE_DIFFERENCE + 1)},
             "they have 300 and 429 tokens, more than 128 apart",
         ),
-        ({"texts": (*WORDS.texts[:7], "x", *WORDS.texts[8:])}, "token 7 is 't7' in the one and 'x' in the other"),
+        ({"texts": (*TEXTS[:7], "x", *TEXTS[8:])}, "token 7 is 't7' in the one and 'x' in the other"),
         ({"kind": "llama"}, "they are of different kinds (gpt2 and llama)"),
         ({"bos": 1}, "BOS is not added in the one and token 1 in the other"),
         ({"eos": 3}, "EOS is token 2 in the one and token 3 in the other"),

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
-from fader.engine.row import Row
 from fader.headless import Headless
 from fader.metrics import Stats
 from fader.profiles import ContextTable, Profile
 from fader.switchboard import Switchboard
-from fader_backends.base import ContextSpec, Message, ModelSpec
-from fader_backends.echo import EchoBackend, echo_scores
+from fader_backends.base import Message
 from fader_plugins.registry import Registry, build
 from fader_plugins.testing import check_toggles, reply
 from fader_plugins.turn import AnyEvent, Drafted, Finished, GenerationRequest, PluginFault, RequestDraft, Token
@@ -201,9 +198,10 @@ def test_rows_with_drafts_beside_rows_without(make: Make, registry: Registry, ba
     for number, request in enumerate(requests):
         assert reply([event for event in events if event.request_id == request.id])[0] == SONG[number:]
     order = [event.request_id for event in events if isinstance(event, Token)]
-    for request in requests:
+    for request in requests[::2]:
         places = [place for place, name in enumerate(order) if name == request.id]
-        assert places[5] < 120, "a row waits for another's drafts"
+        gaps = [later - earlier for earlier, later in pairwise(places)]
+        assert max(gaps) <= 24, "a row without drafts waits for another's"
 
 
 def test_rubbish_cannot_make_a_reply_wrong(make: Make, tmp_path: Path) -> None:
@@ -233,72 +231,6 @@ def test_rubbish_cannot_make_a_reply_wrong(make: Make, tmp_path: Path) -> None:
         assert not fault or fault in faults[0]
 
 
-def tokens_at(request: GenerationRequest, backend: EchoBackend, registry: Registry, place: int) -> int:
-    """Run one row by hand on a shared backend; return the reply's token at `place`."""
-    from fader_plugins.calls import Hooks
-
-    hooks = Hooks(registry, request.enabled, lambda *fault: pytest.fail(str(fault)))
-    hooks.engine_ready(request, backend)
-    session = backend.open()
-    prompt = backend.chat(request.messages, NOW)
-    row = Row(request, backend, session, prompt, 0, hooks, lambda _: None, lambda: 0)
-    while row.reason is None:
-        part = row.take(64)
-        row.give(part, backend.evaluate([part])[0], 1000, len(part.tokens))
-    session.close()
-    return row.ids[place]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("on", [False, True])
-def test_drafted_tokens_follow_the_distribution(make: Make, registry: Registry, on: bool) -> None:
-    """Law 4: at temperature 1 the second token over 1,200 seeds passes a chi-square test against the exact chances.
-
-    The toy is echo with scores bent towards few tokens, so that lookup's guesses are often right and often wrong.
-    """
-    few = dict.fromkeys(range(97, 101), 0.0)
-    bias = {token: float("-inf") for token in range(260) if token not in few}
-    backend = EchoBackend(ModelSpec(backend="echo", options={"noise": 1.0}), ContextSpec(), wait=lambda _: None)
-    prompt = backend.chat([Message("user", "abcdabca")], NOW)
-
-    def chances(tokens: Sequence[int]) -> Any:
-        scores = echo_scores(tokens, 1.0)[list(few)].astype(np.float64)
-        scores[np.argmax(scores)] = min(scores.max(), 3.0)
-        odds = np.exp(scores - scores.max())
-        return odds / odds.sum()
-
-    def bent(tokens: Sequence[int], noise: float) -> Any:
-        scores = echo_scores(tokens, noise)
-        scores[list(few)] = np.log(chances(tokens))
-        return scores.astype(np.float32)
-
-    exact = np.zeros(4)
-    for token, chance in zip(few, chances(prompt), strict=True):
-        exact += chance * chances([*prompt, token])
-    seen: Counter[int] = Counter()
-    proposals = 0
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fader_backends.echo.echo_scores", bent)
-        asked = make(
-            "abcdabca",
-            max_tokens=4,
-            change={"ignore_end": True},
-            plugins={
-                "sampler": {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0},
-                "prompt_lookup": {**LOOKUP, "on": on, "max_draft": 3},
-            },
-        )
-        lookup: Any = registry.implementation("prompt_lookup")
-        patch.setattr("fader_plugins.drafting.REFRESH", 10**9)
-        for seed in range(1200):
-            sampler = msgspec.structs.replace(asked.sampler, seed=seed, logit_bias=bias)
-            seen[tokens_at(msgspec.structs.replace(asked, sampler=sampler), backend, registry, 1)] += 1
-            proposals += len(lookup.searches) > 0
-    chi = sum((seen[token] - 1200 * p) ** 2 / (1200 * p) for token, p in zip(few, exact, strict=True))
-    assert chi < 16.3, "the 0.999 quantile of chi-square with 3 degrees of freedom"
-    assert (proposals > 0) == on
-
-
 EXACT: dict[str, Any] = {
     "backend": "llama.cpp",
     "chunk": 32,
@@ -318,14 +250,15 @@ def test_exact_mode_on_the_real_model(make: Make, registry: Registry, temperatur
     sampler = {"seed": 9, "temperature": temperature}
     got = {}
     with Headless(registry) as engine:
-        for name, plugins in {
+        variants: dict[str, dict[str, Any]] = {
             "none": {},
             "lookup": {"prompt_lookup": LOOKUP},
             "lookup, as much as pays": {"prompt_lookup": {"on": True}},
             "model": {"draft_model": MODEL},
             "both, no prefix cache": {**BOTH, "prefix_cache": {"on": False}},
             "lookup, no KV": {"prompt_lookup": LOOKUP, "kv_cache": {"on": False}},
-        }.items():
+        }
+        for name, plugins in variants.items():
             keys = {**EXACT, "max_tokens": 12} if "KV" in name else EXACT
             events = engine.run(make(said, plugins={"sampler": sampler, **plugins}, **keys))
             assert not [event for event in events if isinstance(event, PluginFault)]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
 from time import perf_counter
+from typing import Any
 
 import pytest
 from fader_backends.base import ContextSpec, ModelSpec
@@ -67,7 +68,7 @@ def test_a_step_costs_no_more_in_a_long_text() -> None:
     assert took(20_000) < 4 * took(1_000)
 
 
-def request(history: str = "turn", **changed: object) -> GenerationRequest:
+def request(name: str = "turn", **changed: Any) -> GenerationRequest:
     draft = RequestDraft(
         owner="me",
         messages=[],
@@ -76,7 +77,7 @@ def request(history: str = "turn", **changed: object) -> GenerationRequest:
         now=datetime(2026, 1, 1),
         plugins={"prompt_lookup": PluginState(True, dict(changed))},
     )
-    return draft.freeze(history, 0)
+    return draft.freeze(name, 0)
 
 
 def plugin() -> Plugin:
@@ -85,7 +86,7 @@ def plugin() -> Plugin:
     return made
 
 
-def proposed(history: list[int], limit: int = 99, **changed: object) -> list[int]:
+def proposed(history: list[int], limit: int = 99, **changed: Any) -> list[int]:
     """What it proposes, after its first step, which always rests."""
     made, asked = plugin(), request(adaptive=False, **changed)
     made.propose_tokens(asked, history, limit)
