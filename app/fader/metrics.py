@@ -11,6 +11,7 @@ import msgspec
 from fader_backends.base import ContextSpec, ModelFacts
 from fader_backends.errors import Failure
 from fader_plugins.turn import (
+    Adjusted,
     AnyEvent,
     Difference,
     Drafted,
@@ -21,6 +22,7 @@ from fader_plugins.turn import (
     Loaded,
     Numbers,
     Prefilled,
+    Prepared,
     Rendered,
     Restored,
     RunRecord,
@@ -73,6 +75,8 @@ class Stats(msgspec.Struct, kw_only=True):
     difference: Difference | None = None
     finished: Finished | None = None
     failure: Failure | None = None
+    prepared: Prepared | None = None
+    adjusted: list[Adjusted] = []
     texts: list[str] = []
     ids: list[int] = []
 
@@ -94,6 +98,10 @@ class Stats(msgspec.Struct, kw_only=True):
                 self.prefilled_ns, self.processed = event.at_ns, event.done
             case Token():
                 self._token(event)
+            case Prepared():
+                self.prepared = event
+            case Adjusted():
+                self.adjusted.append(event)
             case Drafted():
                 self._drafted(event)
             case Finished():
@@ -181,6 +189,8 @@ class Stats(msgspec.Struct, kw_only=True):
             single_ms=percentile(self.singles_ms, 50),
             singles=len(self.singles_ms),
             drafts=dict(self.drafts),
+            ready_tokens=self.prepared.ready if self.prepared else None,
+            vain_tokens=self.prepared.vain if self.prepared else None,
             reuse_tier=self.reuse_tier,
             reuse_note=self.reuse_note,
             load_ms=self.load_ms,
@@ -202,6 +212,7 @@ class Stats(msgspec.Struct, kw_only=True):
             text=self.text,
             ids=self.finished.ids if self.finished else tuple(self.ids),
             failure=self.failure,
+            adjusted=tuple(self.adjusted),
         )
 
     def _since_submit(self, at_ns: int | None) -> float | None:

@@ -112,15 +112,25 @@ def numbers(file: GgufFile, key: str) -> npt.NDArray[np.generic]:
     return np.fromfile(file.path, kind, place.length, offset=place.offset)
 
 
-def texts(file: GgufFile, key: str) -> list[str]:
-    """Read an array of strings of the metadata from disk; empty when the file has none of that name."""
-    place = file.arrays.get(key)
-    if place is None or place.kind != _STRING:
-        return []
-    with Path(file.path).open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        reader = _Reader(data)
-        reader.at = place.offset
-        return [reader.text() for _ in range(place.length)]
+_SAMPLING = {
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "xtc_probability": "xtc_probability",
+    "xtc_threshold": "xtc_threshold",
+    "temp": "temperature",
+    "penalty_last_n": "penalty_window",
+    "penalty_repeat": "repeat_penalty",
+    "mirostat": "mirostat",
+    "mirostat_tau": "mirostat_tau",
+    "mirostat_eta": "mirostat_eta",
+}
+
+
+def recommended_sampling(file: GgufFile) -> dict[str, Value]:
+    """Return the sampler settings the file recommends, by the names of `SamplerSettings`; often none."""
+    found = {ours: file.metadata.get(f"general.sampling.{theirs}") for theirs, ours in _SAMPLING.items()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 _CHOOSE = "Choose a chat model in GGUF form."

@@ -5,17 +5,22 @@ Knows vocabularies as values and where a GGUF file keeps them; loads no model.
 
 from __future__ import annotations
 
+import mmap
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from .gguf import GgufFile, inspect, texts
+from .gguf import GgufFile, inspect
 
 SIZE_DIFFERENCE = 128
 """Vocabularies may differ by so many tokens at their ends, where some files are padded."""
 FIRST = 5
 """Token from which on texts are compared: those before it are often renamed control tokens."""
+
+STRING = 8
+"""GGUF's value type of texts, each behind its length in eight bytes."""
 
 
 class Words(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +72,20 @@ def read(path: str | Path) -> Words:
         eos=_added(file, "eos", False),
         texts=texts(file, "tokenizer.ggml.tokens"),
     )
+
+
+def texts(file: GgufFile, key: str) -> list[str]:
+    """Read an array of strings of the metadata from disk; empty when the file has none of that name."""
+    place = file.arrays.get(key)
+    if place is None or place.kind != STRING:
+        return []
+    found, at = [], place.offset
+    with Path(file.path).open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        for _ in range(place.length):
+            (size,) = struct.unpack_from("<Q", data, at)
+            found.append(data[at + 8 : at + 8 + size].decode("utf-8", "replace"))
+            at += 8 + size
+    return found
 
 
 def _added(file: GgufFile, which: str, otherwise: bool) -> int | None:

@@ -71,6 +71,11 @@ class Hooks:
         session.rewind(kept)
         return Reuse(kept, reuse.tier, reuse.note), by
 
+    def look_ahead(self, draft: RequestDraft, typed: str) -> str | None:
+        """Return the part of a text being typed that may be evaluated; None when nobody wants that."""
+        answered = self._first("look_ahead", str, draft=draft, typed=typed)
+        return answered[0] if answered else None
+
     def engine_ready(self, request: GenerationRequest, backend: Backend) -> None:
         """Tell every plugin of a new model or context, also those that are off now."""
         for plugin in self.registry.usable():
@@ -83,8 +88,7 @@ class Hooks:
 
     def make_room(self) -> bool:
         """Have some plugin, on or off, close a session it holds; False when none holds any."""
-        holders = [plugin.info.name for plugin in self.registry.usable() if "make_room" in plugin.hooks]
-        return any(self._tell("make_room", name) for name in holders)
+        return any(self._tell("make_room", plugin.info.name) for plugin in self.registry.usable())
 
     def propose_tokens(
         self, request: GenerationRequest, history: Sequence[int], limit: int

@@ -4,6 +4,7 @@ Order of calls:
 
     at start            backends
     at send             plan_request                    (app process)
+    while typing        look_ahead                      (app process)
     in the engine       engine_ready                    (engine process, after each load or new context)
                         restore_prefix                  (once per turn)
                         propose_tokens, observe         (each decode step)
@@ -50,6 +51,15 @@ def plan_request(draft: RequestDraft) -> None:
     """
 
 
+@hookspec(firstresult=True)
+def look_ahead(draft: RequestDraft, typed: str) -> str | None:
+    """Say which part of `typed`, not yet sent, the idle engine may evaluate; "" for what comes before it; None: nothing.
+
+    `draft` is the turn as it would be planned now; do not change it. Asked at word borders, after a paste, and when a reply has
+    ended. Must be quick: it runs between two key presses.
+    """
+
+
 # --- in the engine ----------------------------------------------------------------------------------------------------
 
 
@@ -72,19 +82,6 @@ def restore_prefix(request: GenerationRequest, session: Session, prompt: list[in
     """
 
 
-@hookspec
-def keep_prefix(request: GenerationRequest, session: Session) -> None:
-    """Keep what you want of a session after its turn: save its state, or fork it. It holds prompt and reply.
-
-    The session stays the conversation's; do not change or close it. A fork you make is yours until `make_room`.
-    """
-
-
-@hookspec(firstresult=True)
-def make_room() -> bool | None:
-    """Close one session you hold, if any, and return True; the engine has run out of rows or memory."""
-
-
 @hookspec(firstresult=True)
 def propose_tokens(request: GenerationRequest, history: Sequence[int], limit: int) -> Sequence[int] | Draft | None:
     """Guess the tokens after `history` (prompt and reply so far), at most `limit`; none or None passes the question on.
@@ -98,6 +95,19 @@ def propose_tokens(request: GenerationRequest, history: Sequence[int], limit: in
 @hookspec
 def observe(request: GenerationRequest, event: AnyEvent) -> None:
     """Learn of an event of a running turn; now `Drafted`, once per step. Must be quick."""
+
+
+@hookspec
+def keep_prefix(request: GenerationRequest, session: Session) -> None:
+    """Keep what you want of a session after its turn: save its state, or fork it. It holds prompt and reply.
+
+    The session stays the conversation's; do not change or close it. A fork you make is yours until `make_room`.
+    """
+
+
+@hookspec(firstresult=True)
+def make_room() -> bool | None:
+    """Close one session you hold, if any, and return True; the engine has run out of rows or memory."""
 
 
 # --- while it streams -------------------------------------------------------------------------------------------------

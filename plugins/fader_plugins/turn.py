@@ -1,23 +1,37 @@
 """What one turn is: the request before and after it is frozen, the events it causes, the numbers they add up to.
 
-Knows no engine and no screen. Everything but `RequestDraft` is frozen and crosses the process border as msgspec.
-Event times (`at_ns`) are `time.perf_counter_ns`, which is one clock for all processes of a machine.
+Knows no engine and no screen. Everything but `RequestDraft` is frozen and crosses the process border as msgspec. The
+events live in `events.py`, what settings are made of in `settings.py`; both can be had from here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import msgspec
-from fader_backends.base import ContextSpec, Memory, Message, ModelFacts, ModelSpec, SamplerSettings
+from fader_backends.base import ContextSpec, Message, ModelFacts, ModelSpec, SamplerSettings
 from fader_backends.errors import BadValue, Failure
 
-from .numbers import Difference as Difference
-from .numbers import DraftNumbers as DraftNumbers
-from .numbers import Numbers as Numbers
-from .numbers import Reading as Reading
+from .events import Adjusted as Adjusted
+from .events import AnyEvent as AnyEvent
+from .events import Difference as Difference
+from .events import Draft as Draft
+from .events import Drafted as Drafted
+from .events import Event as Event
+from .events import Failed as Failed
+from .events import Finished as Finished
+from .events import FinishReason as FinishReason
+from .events import Loaded as Loaded
+from .events import Loading as Loading
+from .events import PluginFault as PluginFault
+from .events import Prefilled as Prefilled
+from .events import Prepared as Prepared
+from .events import Rendered as Rendered
+from .events import Restored as Restored
+from .events import Reuse as Reuse
+from .events import Started as Started
+from .events import Token as Token
 from .settings import Cost as Cost
 from .settings import S as S
 from .settings import Settings as Settings
@@ -132,147 +146,84 @@ def _settings(plugins: dict[str, PluginState], plugin: str, kind: type[S]) -> S:
         raise BadValue(f"Settings of plugin {plugin!r}: {error}.") from error
 
 
-class Reuse(msgspec.Struct, frozen=True):
-    """What a plugin answers to `restore_prefix`, with where it had it from."""
+class DraftNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """What one plugin's drafts came to in a turn. Tokens and milliseconds are sums over its steps."""
 
-    tokens: int
-    """How many tokens of the prompt the session holds now."""
-    tier: str = ""
-    """Where they were kept, such as `session`, `live`, `memory`, `disk`."""
+    steps: int = 0
+    """Evaluations that checked its guesses."""
+    proposed: int = 0
+    kept: int = 0
+    draft_ms: float = 0.0
+    """Time it took to guess, also where it made no guess in the end."""
+    verify_ms: float = 0.0
     note: str = ""
-    """One line for a person: why not more, and the likely cause."""
+    """What it last had to say."""
 
 
-class Draft(msgspec.Struct, frozen=True):
-    """What a plugin answers to `propose_tokens`, with what it has to say about it."""
+class Numbers(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn in numbers, as `fader.metrics.Stats` defines them. None: not known (yet), or undefined."""
 
-    tokens: Sequence[int] = ()
-    """Empty passes the question on."""
-    note: str = ""
-    """One line for a person: how it goes, or why there are none."""
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Base of all events."""
-
-    request_id: str
-    at_ns: int
-
-
-class Started(Event, frozen=True):
-    """The engine took the request up."""
-
-
-class Loading(Event, frozen=True):
-    """A model or context is being made ready."""
-
-    fraction: float
-
-
-class Loaded(Event, frozen=True):
-    """The model is ready."""
-
-    facts: ModelFacts
-    context: ContextSpec
-    load_ms: float
-
-
-class Rendered(Event, frozen=True):
-    """The prompt's token ids are known."""
-
-    prompt_tokens: int
-
-
-class Restored(Event, frozen=True):
-    """It is known what need not be evaluated again: reused + new = prompt tokens."""
-
-    reused: int
-    new: int
-    by: str | None = None
-    """The plugin that answered."""
-    tier: str = ""
-    note: str = ""
-    """As in `Reuse`."""
+    prompt_tokens: int | None = None
+    reused_tokens: int | None = None
+    processed_tokens: int = 0
+    """New prompt tokens evaluated so far."""
+    output_tokens: int = 0
+    steps: int = 0
+    ttft_ms: float | None = None
+    ttft_parts: dict[str, float] = {}
+    """queue, encode, restore, prefill, first_sample: milliseconds, adding up to ttft_ms."""
+    ttfv_ms: float | None = None
+    tpot_ms: float | None = None
+    itl_p50_ms: float | None = None
+    itl_p95_ms: float | None = None
+    itl_n: int = 0
+    e2e_ms: float | None = None
+    prefill_tps: float | None = None
+    decode_tps: float | None = None
+    drafted_tokens: int = 0
+    """Drafted tokens that were kept."""
+    proposed_tokens: int = 0
+    draft_ms: float = 0.0
+    """Time spent on guesses."""
+    verify_ms: float = 0.0
+    """Time of the evaluations that checked guesses."""
+    single_ms: float | None = None
+    """Median time of an evaluation without guesses in this turn: what a token costs without drafts."""
+    singles: int = 0
+    """How many such evaluations there were."""
+    drafts: dict[str, DraftNumbers] = {}
+    """By plugin."""
+    ready_tokens: int | None = None
+    """Prompt tokens evaluated before the turn was sent, and used; None when nothing was."""
+    vain_tokens: int | None = None
+    """Tokens evaluated ahead and not used."""
+    reuse_tier: str = ""
+    reuse_note: str = ""
+    load_ms: float | None = None
+    kv_bytes: int | None = None
+    rss_peak_bytes: int | None = None
+    context_used: int | None = None
+    context_length: int | None = None
     difference: Difference | None = None
-    """Why not everything that was held could be used."""
+    finish_reason: str | None = None
+    """A FinishReason, or "failed"; None while the turn runs."""
 
 
-class Prefilled(Event, frozen=True):
-    """A part of the prompt's new tokens has been evaluated."""
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the overlay, as data."""
 
-    done: int
-    total: int
-
-
-class Token(Event, frozen=True):
-    """One generated token."""
-
-    index: int
-    """0 for the first of the reply."""
-    step: int
-    """Which evaluation it came from; several tokens of one step were drafted."""
-    token: int
-    text: str
-    """What became visible with it; may be empty (half a character, a possible stop string)."""
-    logprob: float
-    drafted: bool = False
-
-
-class Drafted(Event, frozen=True):
-    """One decode step, with or without drafted tokens: what was guessed, what was kept, and what both cost."""
-
-    step: int
-    proposed: int
-    """Drafted tokens that were evaluated beside the certain one."""
-    kept: int
-    draft_ns: int
-    """Time to make the guesses."""
-    verify_ns: int
-    """Time of the evaluation, which other rows may have shared."""
-    batch: int = 0
-    """Tokens of all rows in that evaluation; 1 + proposed where a row was alone."""
-    by: str | None = None
-    """The plugin that guessed; without guesses, the last one that said why it made none."""
-    notes: dict[str, str] = {}
-    """Plugin -> what it had to say before this step."""
-
-
-FinishReason: TypeAlias = Literal["end", "stop", "length", "context", "cancelled"]
-
-
-class Finished(Event, frozen=True):
-    """The turn is over and the engine is ready for the next."""
-
-    reason: FinishReason
-    text: str
-    """What was still held back. Token texts plus this are the reply."""
-    ids: tuple[int, ...]
-    """The reply's token ids as the next turn must use them."""
-    context_used: int
-    """Tokens that the conversation takes now: prompt and reply."""
-    memory: Memory
-    rss_peak_bytes: int
-
-
-class Failed(Event, frozen=True):
-    """The turn is over because of an error. What was generated before stays valid."""
-
-    failure: Failure
-    text: str = ""
-    ids: tuple[int, ...] = ()
-
-
-class PluginFault(Event, frozen=True):
-    """A plugin raised or was too slow; it is switched off until its settings or the model change."""
-
-    plugin: str
-    hook: str
-    detail: str
-
-
-AnyEvent: TypeAlias = (
-    Started | Loading | Loaded | Rendered | Restored | Prefilled | Token | Drafted | Finished | Failed | PluginFault
-)
+    key: str
+    """Stable identity, for comparing with an earlier turn."""
+    label: str
+    value: float | str | None
+    """None is shown as a dash."""
+    unit: str = ""
+    digits: int = 0
+    better: Literal["lower", "higher", "neither"] = "neither"
+    doubtful: bool = False
+    """True: too few samples; shown greyed."""
+    help: str = ""
+    """The definition, as F1 shows it."""
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -285,3 +236,5 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     ids: tuple[int, ...]
     failure: Failure | None = None
+    adjusted: tuple[Adjusted, ...] = ()
+    """Changes of live settings while the reply ran; the request has those it began with."""

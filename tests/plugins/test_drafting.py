@@ -9,8 +9,7 @@ from datetime import datetime
 import pytest
 from fader_backends.base import ContextSpec, ModelSpec
 from fader_plugins.drafting import BACKOFF, REFRESH, STALE, Chances, Costs, Pace, Rhythm, Turns, before, rows, shape
-from fader_plugins.numbers import DraftNumbers, Numbers
-from fader_plugins.turn import Drafted, GenerationRequest, RequestDraft
+from fader_plugins.turn import Drafted, DraftNumbers, GenerationRequest, Numbers, RequestDraft
 
 MOST = 24
 Curve = Callable[[int], float]

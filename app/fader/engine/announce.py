@@ -19,6 +19,7 @@ from fader_plugins.turn import (
     FinishReason,
     GenerationRequest,
     PluginFault,
+    Prepared,
     Rendered,
     Restored,
     Reuse,
@@ -65,6 +66,12 @@ class Announcer:
                 difference=difference if by else None,
             )
         )
+
+    def prepared(self, request: GenerationRequest, account: tuple[int, int] | None) -> None:
+        """Tell what evaluating ahead was good for, if there was any."""
+        if account is not None:
+            ready, vain = account
+            self.emit(Prepared(request_id=request.id, at_ns=self.clock(), ready=ready, vain=vain))
 
     def finished(
         self, request: GenerationRequest, reason: FinishReason, text: str = "", ids: tuple[int, ...] = (), used: int = 0
