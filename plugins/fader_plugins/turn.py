@@ -16,6 +16,7 @@ from fader_backends.errors import BadValue, Failure
 from .events import Adjusted as Adjusted
 from .events import AnyEvent as AnyEvent
 from .events import Difference as Difference
+from .events import Draft as Draft
 from .events import Drafted as Drafted
 from .events import Event as Event
 from .events import Failed as Failed
@@ -145,6 +146,20 @@ def _settings(plugins: dict[str, PluginState], plugin: str, kind: type[S]) -> S:
         raise BadValue(f"Settings of plugin {plugin!r}: {error}.") from error
 
 
+class DraftNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """What one plugin's drafts came to in a turn. Tokens and milliseconds are sums over its steps."""
+
+    steps: int = 0
+    """Evaluations that checked its guesses."""
+    proposed: int = 0
+    kept: int = 0
+    draft_ms: float = 0.0
+    """Time it took to guess, also where it made no guess in the end."""
+    verify_ms: float = 0.0
+    note: str = ""
+    """What it last had to say."""
+
+
 class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     """A turn in numbers, as `fader.metrics.Stats` defines them. None: not known (yet), or undefined."""
 
@@ -174,6 +189,10 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     """Time of the evaluations that checked guesses."""
     single_ms: float | None = None
     """Median time of an evaluation without guesses in this turn: what a token costs without drafts."""
+    singles: int = 0
+    """How many such evaluations there were."""
+    drafts: dict[str, DraftNumbers] = {}
+    """By plugin."""
     ready_tokens: int | None = None
     """Prompt tokens evaluated before the turn was sent, and used; None when nothing was."""
     vain_tokens: int | None = None

@@ -19,6 +19,7 @@ from fader_plugins.turn import AnyEvent, GenerationRequest
 
 from .ahead import Ahead
 from .announce import Announcer, difference_of, failure_of
+from .faults import Faults
 from .model import LoadedModel
 from .row import Row
 from .scheduler import choose
@@ -31,8 +32,8 @@ class Wish(NamedTuple):
     request: GenerationRequest
 
 
-Evaluated = tuple[Row, Extension, Scores, int]
-"""A row, its part of a batch, the scores, and the nanoseconds the batch took."""
+Evaluated = tuple[Row, Extension, Scores, int, int]
+"""A row, its part of a batch, the scores, the nanoseconds the batch took, and its tokens."""
 
 
 class Engine:
@@ -54,7 +55,7 @@ class Engine:
         self._looking_ahead = False
         self._adjustments: queue.SimpleQueue[tuple[str, SamplerSettings]] = queue.SimpleQueue()
         self._cancelled: set[str] = set()
-        self._faulty: set[str] = set()
+        self._faults = Faults()
         self._closing = False
 
     def submit(self, request: GenerationRequest) -> None:
@@ -239,10 +240,10 @@ class Engine:
 
     def _hooks(self, request: GenerationRequest) -> Hooks:
         def fault(plugin: str, hook: str, detail: str) -> None:
-            self._faulty.add(plugin)
+            self._faults.add(request, plugin)
             self.tell.fault(request, plugin, hook, detail)
 
-        return Hooks(self.registry, request.enabled - self._faulty, fault)
+        return Hooks(self.registry, request.enabled - self._faults.left_out(request), fault)
 
     def _cancel_row(self, row: Row) -> None:
         row.reason = "cancelled"
@@ -288,16 +289,16 @@ class Engine:
                 self._fail(parts[0][0], error)
                 return []
         else:
-            took = self.clock() - begin
-            return [(row, part, one, took) for (row, part), one in zip(parts, scores, strict=True)]
+            took, batch = self.clock() - begin, sum(len(part.tokens) for _, part in parts)
+            return [(row, part, one, took, batch) for (row, part), one in zip(parts, scores, strict=True)]
         done: list[Evaluated] = []
         for part in parts:
             done += self._evaluate(backend, [part])
         return done
 
-    def _advance(self, row: Row, part: Extension, scores: Scores, took_ns: int) -> None:
+    def _advance(self, row: Row, part: Extension, scores: Scores, took_ns: int, batch: int) -> None:
         try:
-            row.give(part, scores, took_ns)
+            row.give(part, scores, took_ns, batch)
         except Exception as error:  # every failure of a turn becomes its Failed event; the engine goes on
             self._fail(row, error)
             return
