@@ -237,6 +237,8 @@ class Transcript(VerticalScroll):
 
     def on_resize(self) -> None:
         """Give the running reply the room there is now."""
+        for answer in self.query(Answer):
+            answer.styles.min_height = None
         if self.running is not None:
             self.running.styles.height = self._room(self.nodes[-1])
         if self.following:
