@@ -18,7 +18,7 @@ def backends() -> list[BackendInfo]:
             name="llama.cpp",
             summary="GGUF models on the CPU, and on GPUs where the library was built for them",
             loader="fader_backends.llamacpp:load",
-            provides=frozenset({"rewind", "fork", "save", "rows", "interrupt", "kv_types"}),
+            provides=frozenset({"rewind", "fork", "save", "rows", "interrupt", "kv_types", "grammar"}),
         ),
         BackendInfo(
             name="echo",
