@@ -12,8 +12,9 @@ from typing import Protocol
 import msgspec
 from fader_backends.base import Message
 from fader_backends.errors import EmptyPrompt, FaderError, Failure
-from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, Token
+from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, Token, Trimmed
 
+from .left_out import left_out
 from .metrics import Stats
 from .store import Conversation, Node, Store
 from .switchboard import Switchboard
@@ -202,6 +203,8 @@ class Chat:
         match event:
             case Token():
                 self.flush()
+            case Trimmed():
+                self.viewer.tell(left_out(event))
             case Finished():
                 state = "cancelled" if event.reason == "cancelled" else "complete"
                 self._end(turn, state, event.ids)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple, NoReturn
 
 from fader_backends.errors import BadValue
@@ -289,21 +290,11 @@ def _left_recursion(rules: Mapping[str, list[list[_Item]]]) -> _Item | None:
                 first[name] += [item] if item.rule else []
                 if item.rule not in empty:
                     break
-    done: set[str] = set()
-    for start in rules:
-        path, work = {start: None}, [(start, iter(first[start]))]
-        while work:
-            name, rest = work[-1]
-            item = next(rest, None)
-            if item is None or name in done:
-                done.add(name)
-                del path[name]
-                work.pop()
-            elif item.rule in path:
-                return item
-            elif item.rule not in done:
-                path[item.rule] = None
-                work.append((item.rule, iter(first[item.rule])))
+    try:
+        TopologicalSorter({name: {item.rule for item in items} for name, items in first.items()}).prepare()
+    except CycleError as error:
+        after, before = error.args[1][:2]  # each is reached from the one that follows
+        return next(item for item in first[before] if item.rule == after)
     return None
 
 

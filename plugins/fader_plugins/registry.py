@@ -22,7 +22,7 @@ import pluggy
 from . import hookspecs
 from .turn import PluginInfo
 
-BUILT_IN = ("known_backends", "sampler", "kv_cache", "prefix_cache", "timing")
+BUILT_IN = ("known_backends", "sampler", "kv_cache", "prefix_cache", "tensor_split", "timing")
 """Modules of this package, in the order they are registered."""
 SLOW_IMPORT_MS = 500.0
 

@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable
 
 from fader_backends.base import Backend, Extension, SamplerSettings, Scores, Session
-from fader_backends.errors import ContextFull, FaderError, Interrupted, OutOfMemory
+from fader_backends.errors import FaderError, Interrupted, OutOfMemory
 from fader_plugins.calls import Hooks
 from fader_plugins.registry import Registry
 from fader_plugins.turn import AnyEvent, GenerationRequest
 
 from .announce import Announcer, difference_of
+from .fitting import fit
 from .model import LoadedModel
 from .row import Row
 from .scheduler import choose
@@ -157,14 +158,10 @@ class Engine:
             hooks = self._hooks(request)
             if fresh:
                 hooks.engine_ready(request, backend)
-            prompt = backend.chat(request.messages, request.now)
+            prompt, dropped, shorter = fit(backend, request)
             self.tell.rendered(request, prompt)
-            if len(prompt) >= backend.context.length:
-                raise ContextFull(
-                    f"The prompt takes {len(prompt):,} tokens; the context holds {backend.context.length:,}.",
-                    "Nothing was cut.",
-                    "Shorten it, start a new chat, or raise the context length.",
-                )
+            if dropped:
+                self.tell.trimmed(request, dropped, shorter)
             session = self._sessions.take(backend, request.owner, hooks.make_room)
             difference = difference_of(backend, session.tokens, prompt)
             reuse, by = hooks.restore_prefix(request, session, prompt)
