@@ -84,16 +84,13 @@ class _Parser:
             "Correct it, or clear sampler.grammar.",
         )
 
-    def blank(self) -> None:
-        pattern = _BLANKS if len(self.groups) > 1 or not self.groups else _BLANK
+    def blank(self, lines: bool = False) -> None:
+        pattern = _BLANKS if lines or len(self.groups) != 1 else _BLANK  # inside brackets a line may end anywhere
         self.at = pattern.match(self.text, self.at).end()  # type: ignore[union-attr]  # matches nothing, too
 
     def skip(self, count: int = 1, *, lines: bool = False) -> None:
         self.at += count
-        if lines:
-            self.at = _BLANKS.match(self.text, self.at).end()  # type: ignore[union-attr]
-        else:
-            self.blank()
+        self.blank(lines)
 
     def grammar(self) -> None:
         self.blank()
