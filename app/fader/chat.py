@@ -12,8 +12,9 @@ from datetime import datetime
 import msgspec
 from fader_backends.base import Message
 from fader_backends.errors import EmptyPrompt, FaderError, Failure
-from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, RequestDraft, Token
+from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, RequestDraft, Token, Trimmed
 
+from .left_out import left_out
 from .metrics import Stats
 from .store import Conversation, Node, Store
 from .switchboard import Switchboard, declared_cost
@@ -142,6 +143,8 @@ class Chat:
         match event:
             case Token():
                 self.flush()
+            case Trimmed():
+                self.viewer.tell(left_out(event))
             case Finished():
                 state = "cancelled" if event.reason == "cancelled" else "complete"
                 self._end(turn, state, event.ids)
@@ -193,7 +196,7 @@ class Chat:
         """Stop what runs and write what there is of it."""
         if self.turn is not None:
             self.engine.cancel(self.turn.request.id)
-            self._write(self.turn, "cancelled", tuple(self.turn.stats.ids), self._record(self.turn))
+            self._write(self.turn, "cancelled", tuple(self.turn.stats.ids), self.turn.record())
             self.turn = None
         self._leave()
 
@@ -261,7 +264,7 @@ class Chat:
 
     def _end(self, turn: Turn, state: str, ids: tuple[int, ...]) -> None:
         self.turn = None
-        self._write(turn, state, ids, self._record(turn))
+        self._write(turn, state, ids, turn.record())
         self.viewer.turn_ended(turn)
         if not self.queue:
             return
@@ -292,10 +295,3 @@ class Chat:
             turn.trouble = True
             return
         turn.reply = msgspec.structs.replace(turn.reply, content=turn.text, ids=ids, state=state, record=record)
-
-    @staticmethod
-    def _record(turn: Turn) -> bytes:
-        """Return the turn's record. Its messages are in the tree already, and would grow with every turn."""
-        record = turn.stats.record()
-        bare = msgspec.structs.replace(record.request, messages=())
-        return msgspec.json.encode(msgspec.structs.replace(record, request=bare))

@@ -28,6 +28,7 @@ from fader_plugins.turn import (
     RunRecord,
     Started,
     Token,
+    Trimmed,
 )
 
 MS = 1e-6
@@ -73,6 +74,7 @@ class Stats(msgspec.Struct, kw_only=True):
     reuse_tier: str = ""
     reuse_note: str = ""
     difference: Difference | None = None
+    trimmed: Trimmed | None = None
     finished: Finished | None = None
     failure: Failure | None = None
     prepared: Prepared | None = None
@@ -91,6 +93,8 @@ class Stats(msgspec.Struct, kw_only=True):
                 self.load_ns += round(event.load_ms / MS)
             case Rendered():
                 self.rendered_ns, self.prompt_tokens = event.at_ns, event.prompt_tokens
+            case Trimmed():
+                self.trimmed = event
             case Restored():
                 self.restored_ns, self.reused, self.difference = event.at_ns, event.reused, event.difference
                 self.reuse_tier, self.reuse_note = event.tier, event.note
@@ -195,6 +199,10 @@ class Stats(msgspec.Struct, kw_only=True):
             reuse_note=self.reuse_note,
             load_ms=self.load_ms,
             kv_bytes=finished.memory.kv_bytes if finished else None,
+            kv_token_bytes=self._kv_token_bytes(),
+            free_bytes=finished.memory.free_bytes if finished else None,
+            dropped_messages=self.trimmed.messages if self.trimmed else 0,
+            dropped_tokens=self.trimmed.tokens if self.trimmed else 0,
             rss_peak_bytes=finished.rss_peak_bytes if finished else None,
             context_used=finished.context_used if finished else (self.prompt_tokens or 0) + self.output,
             context_length=self.context.length if self.context else None,
@@ -214,6 +222,13 @@ class Stats(msgspec.Struct, kw_only=True):
             failure=self.failure,
             adjusted=tuple(self.adjusted),
         )
+
+    def _kv_token_bytes(self) -> float | None:
+        kv_bytes = self.finished.memory.kv_bytes if self.finished else None
+        if kv_bytes is None or self.context is None or not self.context.length:
+            return None
+        buffers = 1 if self.context.options.get("unified", True) else self.context.rows
+        return kv_bytes / (self.context.length * buffers)
 
     def _since_submit(self, at_ns: int | None) -> float | None:
         return None if at_ns is None else (at_ns - self.request.submitted_ns - self.load_ns) * MS

@@ -99,12 +99,16 @@ class Switchboard:
         needs = self._plugin(name).info.needs
         if not needs:
             return None
-        missing = sorted(needs - self.backend().provides)
+        backend = self.backend()
+        missing = sorted(needs - backend.provides)
+        for capability in missing:
+            if capability in backend.lacks:
+                return backend.lacks[capability]
         return f"the {self.profile.backend} backend cannot {', '.join(missing)}" if missing else None
 
     def plan(self, owner: str, messages: Sequence[Message], now: datetime) -> RequestDraft:
         """Return the draft of a turn as the switches stand now. Raises FaderError; nothing is changed by it."""
-        self.backend()
+        provides = self.backend().provides
         profile, enabled = self.profile, self.enabled()
         states = {name: PluginState(name in enabled, state.settings) for name, state in self.states.items()}
         draft = RequestDraft(
@@ -120,6 +124,7 @@ class Switchboard:
             now=now,
             profile=profile.name,
             plugins=states,
+            provides=provides,
         )
         Hooks(self.registry, enabled, self.fault).plan_request(draft)
         return draft

@@ -118,6 +118,10 @@ class SamplerSettings(msgspec.Struct, frozen=True, kw_only=True):
     adaptive_decay: float = 0.9
     min_keep: int = 0
     """Truncating samplers leave at least this many."""
+    grammar: str = ""
+    """GBNF that the reply must follow; empty is none. Only with backends that are `constraint.Constraining`."""
+    json_schema: str = ""
+    """JSON schema that the reply must follow, as text; not together with a grammar."""
     seed: int = 0
     """0 to 2**64-1. With `row` and the position it fixes every random number of the reply."""
     row: int = 0
@@ -156,6 +160,8 @@ class Memory(msgspec.Struct, frozen=True):
     kv_bytes: int | None = None
     """Size of the live KV buffers (allocated, not filled)."""
     device_peak_bytes: int | None = None
+    free_bytes: int | None = None
+    """What is free where the KV buffers live."""
 
 
 class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -288,4 +294,6 @@ class BackendInfo(msgspec.Struct, frozen=True, kw_only=True):
     loader: str
     """`package.module:function`, a `Loader`."""
     provides: frozenset[str] = frozenset()
-    """Capabilities plugins may need: `rewind`, `fork`, `save`, `rows`, `interrupt`, `kv_types`, `tensor_split`."""
+    """Capabilities plugins may need: `rewind`, `fork`, `save`, `rows`, `interrupt`, `kv_types`, `tensor_split`, `grammar`."""
+    lacks: dict[str, str] = {}
+    """Capability -> why it is missing here, where that is not plain."""

@@ -76,6 +76,17 @@ class Rendered(Event, frozen=True):
     prompt_tokens: int
 
 
+class Trimmed(Event, frozen=True):
+    """The oldest messages were left out of the request, because the context is too short for all of them.
+
+    Comes before anything is evaluated. The conversation keeps them.
+    """
+
+    messages: int
+    tokens: int
+    """By how much the prompt is shorter for it."""
+
+
 class Restored(Event, frozen=True):
     """It is known what need not be evaluated again: reused + new = prompt tokens."""
 
@@ -184,6 +195,7 @@ AnyEvent: TypeAlias = (
     | Loading
     | Loaded
     | Rendered
+    | Trimmed
     | Restored
     | Prepared
     | Prefilled

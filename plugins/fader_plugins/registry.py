@@ -27,6 +27,7 @@ BUILT_IN = (
     "sampler",
     "kv_cache",
     "prefix_cache",
+    "tensor_split",
     "typeahead",
     "draft_model",
     "prompt_lookup",

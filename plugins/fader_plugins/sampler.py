@@ -14,7 +14,7 @@ from fader_backends.base import SamplerSettings
 from fader_backends.errors import FaderError
 
 from .hookspecs import hookimpl
-from .sampler_text import bias_of, breakers_of, order_of, texts_of
+from .sampler_text import bias_of, breakers_of, constraints_of, order_of, texts_of
 from .turn import PluginInfo, RequestDraft, Settings, setting
 
 NEUTRAL: Mapping[str, Any] = {
@@ -94,6 +94,8 @@ class Sampler(Settings, frozen=True, kw_only=True):
     min_keep: Annotated[int, live("Cuts leave at least this many tokens", ge=0, le=1000, step=1)] | None = None
     logit_bias: Annotated[str, live("Token=bias pairs: 123=-1.5, 45=-inf")] | None = None
     order: Annotated[str, live("Order of the samplers, names separated by commas")] | None = None
+    grammar: Annotated[str, setting("GBNF the reply must follow; @FILE reads it from a file")] | None = None
+    json_schema: Annotated[str, setting("JSON schema the reply must follow; @FILE reads it from a file")] | None = None
     seed: Annotated[int, setting("Same seed, same words; empty draws one per turn", ge=0)] | None = None
 
     def effective(self) -> dict[str, Any]:
@@ -112,6 +114,7 @@ class Sampler(Settings, frozen=True, kw_only=True):
             own["logit_bias"] = bias_of(own["logit_bias"])
         if "dry_breakers" in own:
             own["dry_breakers"] = breakers_of(own["dry_breakers"])
+        own.update(constraints_of(own.pop("grammar", ""), own.pop("json_schema", "")))
         return {**bases[self.base], **own}
 
 

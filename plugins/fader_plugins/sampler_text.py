@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from fader_backends import gbnf
 from fader_backends.base import FORBIDDEN
 from fader_backends.errors import BadValue
 
@@ -44,6 +46,35 @@ def breakers_of(text: str) -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
         raise BadValue(f"dry_breakers {text!r} is not a list of texts.", "", 'Write JSON: ["\\n", ":"]')
     return tuple(found)
+
+
+def constraints_of(grammar: str, json_schema: str) -> dict[str, str]:
+    """Return both as texts; one that begins with @ names a file. Raises BadValue for what cannot be meant."""
+    texts = {"grammar": text_of("grammar", grammar), "json_schema": text_of("json_schema", json_schema)}
+    if all(texts.values()):
+        raise BadValue("A grammar and a JSON schema are set.", "A reply can follow one of them.", "Clear one.")
+    if texts["grammar"]:
+        gbnf.parse(texts["grammar"])
+    if texts["json_schema"]:
+        try:
+            schema = json.loads(texts["json_schema"])
+        except ValueError as error:
+            raise BadValue(f"json_schema is not JSON: {error}.", "", "Correct it, or clear it.") from None
+        if not isinstance(schema, dict):
+            raise BadValue("json_schema is not a JSON object.", "", 'Write for example {"type": "object"}.')
+    return texts
+
+
+def text_of(name: str, value: str) -> str:
+    """Return a setting's text, read from its file when it begins with @. Raises BadValue."""
+    if not value.startswith("@"):
+        return value if value.strip() else ""
+    path = Path(value[1:]).expanduser()
+    try:
+        return path.read_text("utf-8-sig")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise BadValue(f"{name}: {path} cannot be read: {why}.", "", "Check the path.") from error
 
 
 def texts_of(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ events live in `events.py`, what settings are made of in `settings.py`; both can
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from fader_backends.base import ContextSpec, Message, ModelFacts, ModelSpec, SamplerSettings
@@ -32,10 +32,18 @@ from .events import Restored as Restored
 from .events import Reuse as Reuse
 from .events import Started as Started
 from .events import Token as Token
+from .events import Trimmed as Trimmed
 from .settings import Cost as Cost
 from .settings import S as S
 from .settings import Settings as Settings
 from .settings import setting as setting
+
+WhenFull: TypeAlias = Literal["stop", "drop_oldest", "ask"]
+"""What to do where prompt and reply do not fit the context.
+
+stop: end the reply where the context ends; refuse a prompt that does not fit by itself. drop_oldest: leave the oldest turns
+out of the request, but never the system prompt. ask: refuse before anything is evaluated, and say what would be left out.
+"""
 
 
 class PluginInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +84,7 @@ class RequestDraft(msgspec.Struct, kw_only=True):
     chunk: int = 128
     """Most tokens of one row's prefill in one call; a cancel waits for one chunk at the most."""
     max_tokens: int | None = None
+    when_full: WhenFull = "stop"
     stop: list[str] = []
     ignore_end: bool = False
     """Go on after end-of-generation tokens; for measurements of fixed length."""
@@ -83,6 +92,8 @@ class RequestDraft(msgspec.Struct, kw_only=True):
     """The clock the chat template sees; fixed per conversation so that a date cannot break the prefix."""
     profile: str = ""
     plugins: dict[str, PluginState] = {}
+    provides: frozenset[str] = frozenset()
+    """What the backend can (`BackendInfo.provides`), for plugins that do more where it can more. Not sent."""
 
     def settings(self, plugin: str, kind: type[S]) -> S:
         """Return the settings of `plugin`, typed."""
@@ -101,6 +112,7 @@ class RequestDraft(msgspec.Struct, kw_only=True):
             keep_state=self.keep_state,
             chunk=self.chunk,
             max_tokens=self.max_tokens,
+            when_full=self.when_full,
             stop=tuple(self.stop),
             ignore_end=self.ignore_end,
             now=self.now,
@@ -122,6 +134,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     keep_state: bool
     chunk: int
     max_tokens: int | None
+    when_full: WhenFull = "stop"
     stop: tuple[str, ...]
     ignore_end: bool
     now: datetime
@@ -201,6 +214,13 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     reuse_note: str = ""
     load_ms: float | None = None
     kv_bytes: int | None = None
+    kv_token_bytes: float | None = None
+    """Live KV bytes / tokens they have room for."""
+    free_bytes: int | None = None
+    """Memory that was free where the KV buffers live, when the turn ended."""
+    dropped_messages: int = 0
+    """Oldest messages left out so that the rest fits the context."""
+    dropped_tokens: int = 0
     rss_peak_bytes: int | None = None
     context_used: int | None = None
     context_length: int | None = None

@@ -22,10 +22,11 @@ import click
 import fader_backends.errors as errors
 import msgspec
 from fader_backends.base import Message
-from fader_backends.errors import BadValue, EmptyPrompt, FaderError, Failure
-from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, Token
+from fader_backends.errors import BadValue, EmptyPrompt, FaderError, Failure, NotSupported
+from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, Token, Trimmed
 
 from .. import profiles
+from ..left_out import left_out
 from ..log import write_log
 from ..metrics import Stats
 from ..paths import Paths
@@ -111,6 +112,10 @@ def throw_switches(board: Switchboard, asked: Asked) -> None:
         board.set(plugin, key, value)
     for name in asked.on:
         board.switch(name, True)
+        if (lacking := board.lacking(name)) is not None:
+            raise NotSupported(
+                f"{name} cannot be switched on here.", f"{lacking.rstrip('.')}.", f"Leave out --on {name}."
+            )
     for name in asked.off:
         board.switch(name, False)
 
@@ -165,6 +170,8 @@ class Answer:
             case Failed(failure=failure, text=text):
                 self.failure = failure
                 self._write(text + ("\n" if self.stats.text else ""))
+            case Trimmed():
+                tell(str(as_error(left_out(event))), self.err)
             case PluginFault():
                 tell(f"plugin {event.plugin!r} failed in {event.hook}: {event.detail}", self.err)
             case _:

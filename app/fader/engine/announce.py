@@ -24,6 +24,7 @@ from fader_plugins.turn import (
     Restored,
     Reuse,
     Started,
+    Trimmed,
 )
 
 from .resident import peak_rss_bytes
@@ -49,6 +50,10 @@ class Announcer:
     def rendered(self, request: GenerationRequest, prompt: Sequence[int]) -> None:
         """Tell that the prompt's ids are known."""
         self.emit(Rendered(request_id=request.id, at_ns=self.clock(), prompt_tokens=len(prompt)))
+
+    def trimmed(self, request: GenerationRequest, messages: int, tokens: int) -> None:
+        """Tell that the oldest messages were left out."""
+        self.emit(Trimmed(request_id=request.id, at_ns=self.clock(), messages=messages, tokens=tokens))
 
     def restored(
         self, request: GenerationRequest, total: int, reuse: Reuse, by: str | None, difference: Difference | None

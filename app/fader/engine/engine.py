@@ -12,14 +12,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from fader_backends.base import Backend, Extension, SamplerSettings, Scores, Session
-from fader_backends.errors import ContextFull, FaderError, Interrupted, OutOfMemory
+from fader_backends.errors import FaderError, Interrupted, OutOfMemory
 from fader_plugins.calls import Hooks
 from fader_plugins.registry import Registry
 from fader_plugins.turn import AnyEvent, GenerationRequest
 
 from .ahead import Ahead
-from .announce import Announcer, difference_of, failure_of
+from .announce import Announcer, difference_of
 from .faults import Faults
+from .fitting import fit
 from .model import LoadedModel
 from .row import Row
 from .scheduler import choose
@@ -52,7 +53,6 @@ class Engine:
         self._rows: list[Row] = []
         self._sessions = Sessions()
         self._ahead = Ahead(self._sessions)
-        self._looking_ahead = False
         self._adjustments: queue.SimpleQueue[tuple[str, SamplerSettings]] = queue.SimpleQueue()
         self._cancelled: set[str] = set()
         self._faults = Faults()
@@ -71,7 +71,7 @@ class Engine:
 
     def _put(self, item: GenerationRequest | Wish) -> None:
         self._inbox.put(item)
-        if self._looking_ahead:
+        if self._ahead.working:
             self.model.interrupt()
 
     def cancel(self, request_id: str) -> None:
@@ -135,7 +135,7 @@ class Engine:
         if self._closing:
             return
         if not self._rows:
-            self._look_ahead()
+            self._ahead.work(self.model, self._hooks, lambda: self._closing or not self._inbox.empty())
             return
         backend = self.model.backend
         assert backend is not None
@@ -148,30 +148,6 @@ class Engine:
                 self._fail(row, error)
         for evaluated in self._evaluate(backend, parts) if parts else ():
             self._advance(*evaluated)
-
-    def _look_ahead(self) -> None:
-        """Evaluate a little of what is certain; whatever is put in the inbox meanwhile interrupts it."""
-        request = self._ahead.request
-        self._looking_ahead = True
-        try:
-            if request is None or not self._inbox.empty():
-                return
-            fresh = not self.model.serves(request)
-            if fresh and self.model.backend is not None:
-                self._ahead.drop()  # what is loaded stays until a turn is really sent
-                return
-            backend = self.model.ready(request, lambda: self._closing)
-            hooks = self._hooks(request)
-            if fresh:
-                hooks.engine_ready(request, backend)
-            self._ahead.step(backend, hooks)
-        except Interrupted:
-            pass
-        except Exception as error:  # the turn itself will meet and show it; until then nobody asked
-            failure_of(error)
-            self._ahead.drop()
-        finally:
-            self._looking_ahead = False
 
     def _forget(self) -> None:
         self._sessions.forget()
@@ -215,14 +191,10 @@ class Engine:
             hooks = self._hooks(request)
             if fresh:
                 hooks.engine_ready(request, backend)
-            prompt = backend.chat(request.messages, request.now)
+            prompt, dropped, shorter = fit(backend, request)
             self.tell.rendered(request, prompt)
-            if len(prompt) >= backend.context.length:
-                raise ContextFull(
-                    f"The prompt takes {len(prompt):,} tokens; the context holds {backend.context.length:,}.",
-                    "Nothing was cut.",
-                    "Shorten it, start a new chat, or raise the context length.",
-                )
+            if dropped:
+                self.tell.trimmed(request, dropped, shorter)
             session = self._sessions.take(backend, request.owner, hooks.make_room)
             difference = difference_of(backend, session.tokens, prompt)
             reuse, by = hooks.restore_prefix(request, session, prompt)

@@ -14,6 +14,7 @@ from fader_backends.sampling import chain
 from fader_plugins.calls import Hooks, common
 from fader_plugins.turn import Adjusted, AnyEvent, Drafted, FinishReason, GenerationRequest, Prefilled, Token
 
+from .constrained import constraint_of
 from .decode import Step, decode, nothing
 from .text import TextStream
 
@@ -46,7 +47,8 @@ class Row:
         self.ids: list[int] = []
         self.reason: FinishReason | None = None
         self.steps = 0
-        self._sample = chain(request.sampler, backend, backend.facts.vocabulary)
+        self._constraint = constraint_of(backend, request.sampler)
+        self._sample = chain(request.sampler, backend, backend.facts.vocabulary, self._constraint)
         self._sampled_ns: int | None = None
         self._draft_ns = 0
         self._verify_ns = 0
@@ -177,6 +179,8 @@ class Row:
         Where a stop string cut the reply, the ids are those of the text that stays.
         """
         self._generator.close()
+        if self._constraint is not None:
+            self._constraint.close()
         ids = tuple(self.ids)
         if self.stream.stopped:
             ids = self._cut_ids()

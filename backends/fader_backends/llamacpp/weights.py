@@ -5,6 +5,7 @@ Knows no context: a model can serve many, one after another.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import importlib.util
 import os
@@ -14,8 +15,10 @@ from typing import Any
 from fader_backends.base import ModelFacts, ModelSpec, Progress
 from fader_backends.errors import Interrupted, LoadError, ModelMissing, ModelUnsupported
 from fader_backends.gguf import GgufFile
-from fader_backends.llamacpp.layout import check_names, integer
+from fader_backends.llamacpp.devices import devices
+from fader_backends.llamacpp.layout import check_names, choice, integer
 from fader_backends.llamacpp.library import LOG, bindings, catch_log, reason, versions
+from fader_backends.llamacpp.split import MODES, split_of
 from fader_backends.llamacpp.vocabulary import Vocabulary
 
 EMBEDDED = "smollm2"
@@ -42,13 +45,25 @@ class Weights:
 
     def __init__(self, file: GgufFile, spec: ModelSpec, progress: Progress) -> None:
         """Raises LoadError and its kinds, or Interrupted when `progress` returns False."""
-        check_names(spec.options, ("n_gpu_layers", "main_gpu", "mmap"))
+        check_names(spec.options, ("n_gpu_layers", "split_mode", "tensor_split", "main_gpu", "mmap"))
         self.file = file
         library = self._library = bindings()
         catch_log(library)
         parameters = library.llama_model_default_params()
         parameters.n_gpu_layers = integer(spec.options, "n_gpu_layers", parameters.n_gpu_layers)
         parameters.main_gpu = integer(spec.options, "main_gpu", parameters.main_gpu)
+        shares = None
+        if "split_mode" in spec.options:
+            split = split_of(
+                devices(),
+                choice(spec.options, "split_mode", "layer", MODES),
+                str(spec.options.get("tensor_split", "")),
+                parameters.main_gpu,
+            )
+            parameters.split_mode = MODES[split.mode]
+            if split.shares:
+                shares = (ctypes.c_float * library.llama_max_devices())(*split.shares)  # copied while it loads
+                parameters.tensor_split = shares
         if spec.options.get("mmap") is False:
             parameters.load_mode = library.LLAMA_LOAD_MODE_NONE
         report = _Report(progress)

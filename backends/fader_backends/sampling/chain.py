@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from ..base import FORBIDDEN, Pick, SamplerSettings
+from ..constraint import Constraint
 from ..errors import BadScores, BadValue
 from . import cuts, scores
 from .candidates import Candidates, Floats, everything
@@ -34,8 +38,15 @@ class Vocabulary(Protocol):
 class Chain:
     """The sampler of one reply. Call it with scores and history; it keeps what mirostat and adaptive-p have learnt."""
 
-    def __init__(self, settings: SamplerSettings, vocabulary: Vocabulary | None = None, size: int = 0) -> None:
+    def __init__(
+        self,
+        settings: SamplerSettings,
+        vocabulary: Vocabulary | None = None,
+        size: int = 0,
+        constraint: Constraint | None = None,
+    ) -> None:
         check(settings)
+        self.constraint = constraint
         self.vocabulary = vocabulary
         self.size = size
         self.settings = settings
@@ -52,9 +63,23 @@ class Chain:
             self.target = self._target()
 
     def __call__(self, row: Floats, history: Sequence[int]) -> Pick:
-        """Choose one token. Raises BadScores when a score is NaN or none is possible."""
+        """Choose one token. Raises BadScores when a score is NaN or none is possible.
+
+        With a constraint the choice is tested; only when it fails, it is made again, with the same random numbers, among
+        what is allowed (the order of llama.cpp's `common_sampler_sample`).
+        """
+        if self.constraint is None:
+            return self._choose(self.candidates(row, history), history)
+        learnt = copy(self.target)
+        pick = self._choose(self.candidates(row, history), history)
+        if not self.constraint.allows(pick.token):
+            self.target = learnt
+            pick = self._choose(self.candidates(row, history, self.constraint), history)
+        self.constraint.accept(pick.token)
+        return pick
+
+    def _choose(self, left: Candidates, history: Sequence[int]) -> Pick:
         s = self.settings
-        left = self.candidates(row, history)
         if self.target is not None and s.temperature > 0.0:
             if isinstance(self.target, Mirostat):
                 left = self.target.cut(left)
@@ -66,8 +91,8 @@ class Chain:
         place, total = draw(odds, uniform(s.seed, s.row, len(history)))
         return Pick(int(left.tokens[place]), math.log(float(odds[place]) / total))
 
-    def candidates(self, row: Floats, history: Sequence[int]) -> Candidates:
-        """Return what the chain leaves before mirostat, adaptive-p or the draw.
+    def candidates(self, row: Floats, history: Sequence[int], constraint: Constraint | None = None) -> Candidates:
+        """Return what the chain leaves before mirostat, adaptive-p or the draw; only what `constraint` allows, if given.
 
         With mirostat only logit bias and temperature act, as in llama.cpp.
         """
@@ -82,6 +107,14 @@ class Chain:
         left = scores.biased(everything(row), self._bias(len(row)))
         if s.logit_bias and float(left.scores.max()) <= FORBIDDEN / 2:
             raise BadScores("No token is left to choose.", "The logit bias forbids all of them.", "Loosen it.")
+        if constraint is not None:
+            left = left.keep(np.flatnonzero(constraint.mask(row) > -np.inf))
+            if not len(left.tokens) or float(left.scores.max()) <= FORBIDDEN / 2:
+                raise BadScores(
+                    f"The grammar admits no token after {len(history):,} tokens.",
+                    "Nothing in the vocabulary goes on from here, or the logit bias forbids what would.",
+                    "Loosen the grammar, the JSON schema or the logit bias.",
+                )
         order = s.order if not s.mirostat else ("temperature",)
         if s.temperature <= 0.0 and not s.dynatemp_range and "temperature" in order and not self._may_drop_the_best():
             order = tuple(name for name in order if name in ("penalties", "dry", "temperature"))
@@ -150,9 +183,17 @@ def _steering(s: SamplerSettings) -> tuple[float, ...]:
     return (s.mirostat, s.mirostat_tau, s.mirostat_eta, s.adaptive_target, s.adaptive_decay)
 
 
-def chain(settings: SamplerSettings, vocabulary: Vocabulary | None = None, size: int = 0) -> Chain:
-    """Build the sampler of one reply. `size`: tokens in the vocabulary. Raises BadValue, UnknownName."""
-    return Chain(settings, vocabulary, size)
+def chain(
+    settings: SamplerSettings,
+    vocabulary: Vocabulary | None = None,
+    size: int = 0,
+    constraint: Constraint | None = None,
+) -> Chain:
+    """Build the sampler of one reply. `size`: tokens in the vocabulary. Raises BadValue, UnknownName.
+
+    It moves `constraint` forward with each token it chooses; closing it is the caller's.
+    """
+    return Chain(settings, vocabulary, size, constraint)
 
 
 def breakers_of(vocabulary: Vocabulary, size: int, texts: Sequence[str]) -> scores.Breakers:
