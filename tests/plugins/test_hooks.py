@@ -88,6 +88,13 @@ def test_hook_observe(registry: Registry, board: Callable[..., Switchboard]) -> 
     assert {event.step for event in events if isinstance(event, Drafted)} >= steps - {0}
 
 
+def test_hook_look_ahead(registry: Registry, board: Callable[..., Switchboard]) -> None:
+    """typeahead offers the whole words that were typed, and nothing while it is off."""
+    draft = board().plan("me", [Message("user", "one two thr")], NOW)
+    assert hooks(registry, "typeahead").look_ahead(draft, "one two thr") == "one two"
+    assert hooks(registry).look_ahead(draft, "one two thr") is None
+
+
 def test_hook_readings(registry: Registry) -> None:
     """timing returns rows with unique keys and a definition each; switched off there are none."""
     rows = hooks(registry, "timing").readings(Numbers(ttft_ms=12.5))

@@ -123,10 +123,20 @@ def luck(bench: Bench) -> None:
     assert mine.kept > 0
 
 
+def patient(bench: Bench) -> None:
+    """In the first turn typeahead is asked in its place; from the second on it answers first."""
+    bench.board.switch("typeahead", False)
+    first = bench.board.plan("me", [Message("user", "a b c")], NOW)
+    later = bench.board.plan("me", [Message("user", "x"), Message("assistant", "y"), Message("user", "a b c")], NOW)
+    assert bench.board.look_ahead(first, "a b c") is None
+    assert bench.board.look_ahead(later, "a b c") == "a b"
+
+
 EXERCISES: dict[str, Callable[[Bench], None]] = {
     "brief": brief,
     "shout": shout,
     "bookmarks": bookmarks,
+    "patient": patient,
     "again": again,
     "luck": luck,
     "words": words,
