@@ -44,10 +44,9 @@ class LlamaCpp:
         self._sessions: dict[int, LlamaSession] = {}
         self.end_tokens = vocabulary.end_tokens
         self._live: Context | None = None
-        self._set_up(context)
+        self._set_up(context, plan(context, weights.file))
 
-    def _set_up(self, spec: ContextSpec) -> None:
-        layout = plan(spec, self._weights.file)
+    def _set_up(self, spec: ContextSpec, layout: Layout) -> None:
         self._live = live = Context(self._weights, layout, self._switch)
         self.context = msgspec.structs.replace(
             spec, length=live.length, rows=layout.rows, batch=live.batch, threads=layout.threads
@@ -61,18 +60,22 @@ class LlamaCpp:
         return f"llamacpp {version} {self._fingerprint} {kinds}"
 
     def configure(self, context: ContextSpec) -> None:
-        """Make a new context; when that fails, go back to one like the present and raise."""
-        before = self.context
+        """Make a new context. A spec that cannot be meant changes nothing; else sessions are closed in any case."""
+        before, freed = self.context, (self._live and self._live.kv_bytes) or 0
+        layout = plan(context, self._weights.file, freed)
+        self._drop_context()  # first, or there would have to be room for both
+        try:
+            self._set_up(context, layout)
+        except FaderError:
+            self._set_up(before, plan(before, self._weights.file))
+            raise
+
+    def _drop_context(self) -> None:
         for session in list(self._sessions.values()):
             session.close()
         if self._live is not None:
-            self._live.close()  # first, or there would have to be room for both
+            self._live.close()
             self._live = None
-        try:
-            self._set_up(context)
-        except FaderError:
-            self._set_up(before)
-            raise
 
     def open(self) -> LlamaSession:
         """Return an empty session."""
@@ -196,9 +199,5 @@ class LlamaCpp:
 
     def close(self) -> None:
         """Free context, then model."""
-        for session in list(self._sessions.values()):
-            session.close()
-        if self._live is not None:
-            self._live.close()
-            self._live = None
+        self._drop_context()
         self._weights.close()

@@ -18,7 +18,7 @@ from fader_backends.base import Scores
 from fader_backends.errors import BadScores, LoadError, OutOfMemory
 from fader_backends.ggml_types import CACHE_TYPES
 from fader_backends.llamacpp.layout import FLASH_ATTENTION, Layout
-from fader_backends.llamacpp.library import LOG, Switch, bindings
+from fader_backends.llamacpp.library import LOG, Switch, bindings, catch_log
 from fader_backends.llamacpp.weights import Weights
 
 
@@ -54,6 +54,7 @@ class Context:
         parameters.no_perf = True
         parameters.abort_callback = switch.callback
         parameters.abort_callback_data = switch.data
+        catch_log(library)
         with LOG.listen() as lines:
             self.pointer: Any = library.llama_init_from_model(weights.pointer, parameters)
         if not self.pointer:
@@ -168,6 +169,7 @@ class Context:
     def close(self) -> None:
         """Free the context. Closing twice is fine."""
         if self.pointer:
+            catch_log(self._library)
             self._library.llama_free(self.pointer)
             self.pointer = None
 

@@ -40,8 +40,11 @@ class Layout(msgspec.Struct, frozen=True):
     """Whether all rows share one buffer, or each has its own of full length."""
 
 
-def plan(spec: ContextSpec, file: GgufFile) -> Layout:
-    """Fill in what `spec` leaves open. Raises BadValue, UnknownName, or OutOfMemory when it cannot fit."""
+def plan(spec: ContextSpec, file: GgufFile, freed: int = 0) -> Layout:
+    """Fill in what `spec` leaves open; `freed` bytes will come back before the context is made.
+
+    Raises BadValue, UnknownName, or OutOfMemory when it cannot fit.
+    """
     check_names(spec.options, ("flash_attention", "type_k", "type_v", "ubatch", "unified"))
     flash = choice(spec.options, "flash_attention", "auto", FLASH_ATTENTION)
     type_k = choice(spec.options, "type_k", "f16", CACHE_TYPES)
@@ -58,7 +61,7 @@ def plan(spec: ContextSpec, file: GgufFile) -> Layout:
     if not isinstance(unified, bool):
         raise BadValue(f"unified = {unified!r} is neither true nor false.")
     per_token = (1 if unified else spec.rows) * bytes_per_token(file, type_k, type_v)
-    free = psutil.virtual_memory().available
+    free = psutil.virtual_memory().available + freed
     length = spec.length or _affordable(file.context_length or FALLBACK_LENGTH, per_token, free)
     if length * per_token > free:
         raise OutOfMemory(

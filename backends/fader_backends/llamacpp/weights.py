@@ -97,6 +97,7 @@ class Weights:
     def close(self) -> None:
         """Free the model. Closing twice is fine."""
         if self.pointer:
+            catch_log(self._library)
             self._library.llama_model_free(self.pointer)
             self.pointer = None
 

@@ -1,0 +1,31 @@
+"""The embedded model, loaded once per module in exact mode, and its path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fader_backends.base import ContextSpec, ModelSpec
+from fader_backends.errors import ModelMissing
+from fader_backends.llamacpp.backend import LlamaCpp, open_backend
+from fader_backends.llamacpp.weights import find
+
+EXACT = ContextSpec(
+    length=1024, rows=4, batch=64, threads=1, options={"flash_attention": "on", "ubatch": 32, "unified": False}
+)
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    try:
+        return find("")
+    except ModelMissing:
+        pytest.skip("the embedded model is not installed")
+
+
+@pytest.fixture(scope="module")
+def llama(smollm2: Path) -> Iterator[LlamaCpp]:
+    backend = open_backend(ModelSpec(backend="llamacpp"), EXACT, lambda fraction: True)
+    yield backend
+    backend.close()
