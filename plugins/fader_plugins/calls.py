@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pluggy
 from fader_backends.base import Backend, BackendInfo, Session
-from fader_backends.errors import FaderError, PluginFailed
+from fader_backends.errors import FaderError, NotSupported, PluginFailed
 
 from .registry import Registry
 from .turn import AnyEvent, GenerationRequest, Numbers, Reading, RequestDraft, Reuse
@@ -67,7 +67,11 @@ class Hooks:
         claim, by = answered if answered else (0, None)
         reuse = claim if isinstance(claim, Reuse) else Reuse(claim)
         kept = max(min(reuse.tokens, common(session.tokens, prompt), len(prompt) - 1), 0)
-        session.rewind(kept)
+        try:
+            session.rewind(kept)
+        except NotSupported as error:  # forgetting everything always works
+            session.rewind(0)
+            return Reuse(0, "", reuse.note or error.failure.title), by
         return Reuse(kept, reuse.tier, reuse.note), by
 
     def engine_ready(self, request: GenerationRequest, backend: Backend) -> None:
@@ -82,10 +86,8 @@ class Hooks:
 
     def make_room(self) -> bool:
         """Have some plugin, on or off, close a session it holds; False when none holds any."""
-        for plugin in self.registry.usable():
-            if "make_room" in plugin.hooks and self._tell("make_room", plugin.info.name):
-                return True
-        return False
+        names = [plugin.info.name for plugin in self.registry.usable() if "make_room" in plugin.hooks]
+        return any(self._tell("make_room", name) for name in names)
 
     def propose_tokens(
         self, request: GenerationRequest, history: Sequence[int], limit: int

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from fader_backends.base import Backend, Extension, Pick, Scores, Session
+from fader_backends.errors import NotSupported
 from fader_backends.sampling import chain
 from fader_plugins.calls import Hooks, common
 from fader_plugins.turn import AnyEvent, Drafted, FinishReason, GenerationRequest, Prefilled, Token
@@ -165,7 +166,10 @@ class Row:
         ids = tuple(self.ids)
         if self.stream.stopped:
             ids = self._cut_ids()
-        self.session.rewind(common(self.session.tokens, [*self.prompt, *ids]))
+        try:
+            self.session.rewind(common(self.session.tokens, [*self.prompt, *ids]))
+        except NotSupported:  # the reply is right all the same; the next turn evaluates it again
+            self.session.rewind(0)
         return self.stream.flush(), ids
 
     def _cut_ids(self) -> tuple[int, ...]:
