@@ -9,11 +9,12 @@ import os
 from typing import Annotated
 
 import psutil
-from fader_backends.base import Backend, Message, Session
+from fader_backends.base import Backend, Message, Session, SessionState
 
 from .folders import cache_folder
 from .hookspecs import hookimpl
 from .prefix.cause import LastTurns, explain
+from .prefix.folder import Folder
 from .prefix.radix import ids, shared
 from .prefix.shelf import Place, Shelf
 from .prefix.tiers import Budgets, Tiers
@@ -22,6 +23,10 @@ from .turn import GenerationRequest, Numbers, PluginInfo, Reading, Reuse, Settin
 MIB = 1 << 20
 FREE_SHARE = 0.25
 """Most of the free memory that kept prefixes may take, whatever the setting says."""
+
+
+MOST_BACKENDS = 2
+"""Engines of one process, or models one after another, whose spare rows are known; a closed backend is held no longer."""
 
 
 class PrefixCache(Settings, frozen=True, kw_only=True):
@@ -53,32 +58,47 @@ class Plugin:
     )
 
     def __init__(self) -> None:
-        self.tiers: Tiers | None = None
         self.turns = LastTurns()
-        self.backend: Backend | None = None
+        self.memory: Shelf[SessionState] = Shelf()
+        self.disk: Folder | None = None
+        self.kept: list[tuple[Backend, Tiers]] = []
+        """What is kept for each backend, the last one first."""
 
     @hookimpl
     def engine_ready(self, backend: Backend) -> None:
-        """Forget what belonged to another model; a new context on the same model keeps memory and disk."""
+        """Forget the rows of a former context. What is in memory and on disk stays: its keys say what it fits."""
         folder = cache_folder(os.environ) / "prefixes"
-        if self.tiers is None or self.backend is not backend or self.tiers.disk.path != folder:
-            self.tiers = Tiers(folder)
-        self.tiers.live = Shelf(lambda entry: entry.content.close())
-        self.tiers.disk.problem = ""
-        self.backend = backend
+        if self.disk is None or self.disk.path != folder:
+            self.disk = Folder(folder)
+            self.memory.clear()
+        self.disk.problem = ""
+        others = [one for one in self.kept if one[0] is not backend]
+        for _, tiers in others[MOST_BACKENDS - 1 :]:
+            tiers.live.clear()
+        self.kept = [(backend, Tiers(self.memory, self.disk)), *others[: MOST_BACKENDS - 1]]
+
+    def tiers(self, backend: Backend) -> Tiers:
+        """Return what is kept for a backend."""
+        for one, tiers in self.kept:
+            if one is backend:
+                return tiers
+        self.engine_ready(backend)
+        return self.kept[0][1]
 
     @hookimpl
-    def restore_prefix(self, request: GenerationRequest, session: Session, prompt: list[int]) -> Reuse | None:
+    def restore_prefix(
+        self, request: GenerationRequest, session: Session, prompt: list[int], backend: Backend
+    ) -> Reuse | None:
         """Bring back the longest beginning of the prompt that pays, and say why it is not longer."""
-        tiers, backend = self.tiers, self.backend
-        if not request.keep_state or tiers is None or backend is None:
+        tiers = self.tiers(backend)
+        if not request.keep_state:
             return None
         settings = request.settings(self.info.name, PrefixCache)
         place = Place(request.owner, key_of(request, backend))
         places = [place, Place(None, place.key)] if settings.share else [place]
         self.turns.ask(request.owner, len(prompt))
         rigid = tiers.rigid
-        tokens, tier = tiers.restore(session, prompt, places, budgets_of(settings, tiers.memory.size))
+        tokens, tier = tiers.restore(session, prompt, places, budgets_of(settings, self.memory.size))
         last = self.turns.get(request.owner)
         why = explain(last, request.messages, request.now, place.key, ids(prompt)[:-1], tokens, backend.piece)
         if tiers.rigid and not rigid:
@@ -86,23 +106,23 @@ class Plugin:
         return Reuse(tokens, tier, "; ".join([*tiers.disk.notes(), *([why] if why else [])]))
 
     @hookimpl
-    def keep_prefix(self, request: GenerationRequest, session: Session) -> None:
+    def keep_prefix(self, request: GenerationRequest, session: Session, backend: Backend) -> None:
         """Save what the turn added, where that pays."""
-        tiers, backend = self.tiers, self.backend
-        if not request.keep_state or tiers is None or backend is None:
+        tiers = self.tiers(backend)
+        if not request.keep_state:
             return
         settings = request.settings(self.info.name, PrefixCache)
         place = Place(request.owner, key_of(request, backend))
-        budgets = budgets_of(settings, tiers.memory.size)
+        budgets = budgets_of(settings, self.memory.size)
         self.turns.answer(request.owner, request.messages, request.now, place.key, ids(session.tokens))
         if settings.share:
             tiers.keep_shared(session, system_length(backend, request, session), place.key, budgets)
         tiers.keep(session, place, budgets)
 
     @hookimpl
-    def make_room(self) -> bool | None:
+    def make_room(self, backend: Backend) -> bool | None:
         """Give up the spare row that was of no use for longest."""
-        return (self.tiers is not None and self.tiers.live.drop_oldest()) or None
+        return self.tiers(backend).live.drop_oldest() or None
 
     @hookimpl
     def readings(self, numbers: Numbers) -> list[Reading]:

@@ -57,6 +57,7 @@ class Shelf(Generic[T]):
         had from it.
         """
         if entry.size > budget:
+            self.trim(budget)
             self._drop(entry)
             return False
         tree = self._trees.setdefault(entry.place, Radix())

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from fader_backends.base import Session, SessionState
@@ -54,12 +53,12 @@ class Option(NamedTuple):
 
 
 class Tiers:
-    """Everything kept for one engine. `folder`: where files go."""
+    """What is kept for one backend. Memory and disk may serve others too: what they hold can be moved."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, memory: Shelf[SessionState], disk: Folder) -> None:
         self.live: Shelf[Session] = Shelf(lambda entry: entry.content.close())
-        self.memory: Shelf[SessionState] = Shelf()
-        self.disk = Folder(folder)
+        self.memory = memory
+        self.disk = disk
         self.rigid = False
         """Whether this model was seen to be unable to take tokens back; then prefixes serve whole or not at all."""
         self.movable = True
@@ -128,9 +127,6 @@ class Tiers:
         try:
             session.copy(entry.content)
         except (NotSupported, OutOfMemory):
-            return False
-        except ValueError:  # a row of an engine that is gone
-            self.live.remove(entry)
             return False
         if whole and not entry.pinned:
             self.live.remove(entry)  # the session holds the same, and more soon
