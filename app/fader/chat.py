@@ -263,9 +263,15 @@ class Chat:
         return draft.freeze(self.new_id(), self.nanoseconds())
 
     def _messages(self, leaf: int | None) -> list[Message]:
-        """Return what was said up to `leaf`; replies that came to nothing are left out."""
+        """Return what was said up to `leaf`.
+
+        Replies without a word are left out, and so are questions that failed without one: a prompt that was too long
+        for the context must not make every later one too long.
+        """
         nodes = self.store.path(leaf)
-        return [Message(node.role, node.content, node.ids) for node in nodes if node.role == "user" or node.content]
+        failed = {node.parent for node in nodes if node.state == "failed" and not node.content}
+        said = [node for node in nodes if (node.content or node.role == "user") and node.id not in failed]
+        return [Message(node.role, node.content, node.ids) for node in said]
 
     def _end(self, turn: Turn, state: str, ids: tuple[int, ...]) -> None:
         self.turn = None

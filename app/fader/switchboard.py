@@ -73,7 +73,8 @@ class Switchboard:
 
     def settings(self, name: str) -> Settings:
         """Return a plugin's settings, typed."""
-        return msgspec.convert(self.states[name].settings, self._plugin(name).info.settings)
+        kind = self._plugin(name).info.settings
+        return msgspec.convert(self.states[name].settings, kind)
 
     def enabled(self) -> frozenset[str]:
         """Return the names of the plugins that are on and not lacking anything."""

@@ -176,11 +176,11 @@ class _Reader:
 
 
 def _read(path: Path) -> _Header:
-    if path.is_dir():
-        raise ModelMissing(f"{path} is a folder.", "A model is one .gguf file.", "Name a file inside it with -m PATH.")
-    if not path.exists():
-        raise ModelMissing(f"There is no model file {path}.", "", "Check the path, or choose another with -m PATH.")
     try:
+        if path.is_dir():
+            raise ModelMissing(f"{path} is a folder.", "A model is one .gguf file.", "Name a file in it with -m PATH.")
+        if not path.exists():
+            raise ModelMissing(f"There is no model file {path}.", "", "Check the path, or choose another with -m PATH.")
         size = path.stat().st_size
         if size == 0:
             raise ModelDamaged(f"{path.name} is empty.", str(path), _AGAIN)

@@ -11,6 +11,7 @@ those of the same conversation over harmless contents.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -111,12 +112,14 @@ class Encoder:
     def _encode(self, pieces: Iterable[str | tuple[int, ...]], guard: str) -> _Found:
         ids: list[int] = []
         controls: list[int] = []
+        parse = functools.lru_cache(256)(self._parse)  # a megabyte of one control token is cut into equal pieces
+        follow = functools.lru_cache(256)(self._continue)
         for piece in pieces:
             if not isinstance(piece, str):
                 ids.extend(piece)
                 continue
             for text in filter(None, piece.split(guard)):
-                new = self._continue(text) if ids and ids[-1] not in self._controls else self._parse(text)
+                new = follow(text) if ids and ids[-1] not in self._controls else parse(text)
                 ids.extend(new)
                 controls.extend(token for token in new if token in self._controls)
         return _Found(ids, controls)

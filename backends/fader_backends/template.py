@@ -6,6 +6,7 @@ Python through, and whatever it raises becomes one error.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 from collections.abc import Callable, Sequence
@@ -81,6 +82,12 @@ def choose(own: str, named: str, model: str) -> str:
             'Choose one, for example template = "chatml" in the profile.',
         )
     return own
+
+
+def prepare(template: str) -> None:
+    """Compile a template while a model loads, so that the first turn need not; `render` says what is wrong with it."""
+    with contextlib.suppress(Exception):
+        _compiled(template)
 
 
 def render(

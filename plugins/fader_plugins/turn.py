@@ -7,33 +7,16 @@ Event times (`at_ns`) are `time.perf_counter_ns`, which is one clock for all pro
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from fader_backends.base import ContextSpec, Memory, Message, ModelFacts, ModelSpec, SamplerSettings
 from fader_backends.errors import BadValue, Failure
 
-Cost: TypeAlias = Literal["live", "turn", "context", "load"]
-"""When a changed setting acts: at the next token, next turn, in a new context (prefill again), after a reload."""
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of a plugin's settings. Fields are `Annotated[type, setting(...)] = default`; a `Literal` makes a choice."""
-
-
-S = TypeVar("S", bound=Settings)
-
-
-def setting(
-    help: str,  # noqa: A002 - reads as documentation where it is used
-    *,
-    cost: Cost = "turn",
-    ge: float | None = None,
-    le: float | None = None,
-    step: float | None = None,
-) -> msgspec.Meta:
-    """Describe one settings field: its help line, when a change acts, its bounds and the step of its form control."""
-    return msgspec.Meta(description=help, ge=ge, le=le, extra={"cost": cost, "step": step})
+from .settings import Cost as Cost
+from .settings import S as S
+from .settings import Settings as Settings
+from .settings import setting as setting
 
 
 class PluginInfo(msgspec.Struct, frozen=True, kw_only=True):

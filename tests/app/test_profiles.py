@@ -31,7 +31,7 @@ def test_what_ships(paths: Paths) -> None:
     assert set(profiles["plain"].plugins) == set(profiles["default"].plugins)
     exact = profiles["exact"]
     assert (exact.chunk, exact.context.batch, exact.context.threads) == (32, 32, 1)
-    assert exact.context.options == {"flash_attention": "on"}
+    assert exact.context.options == {"flash_attention": "on", "unified": False}
     assert exact.plugins["sampler"]["top_k"] == profiles["default"].plugins["sampler"]["top_k"]
     assert profiles["echo"].backend == "echo"
     assert load("", paths) == profiles["default"]

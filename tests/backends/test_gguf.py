@@ -58,6 +58,8 @@ def test_a_sound_file(tmp_path: Path) -> None:
 def test_missing_and_folder(tmp_path: Path) -> None:
     assert "no model file" in refused(tmp_path / "nowhere.gguf", ModelMissing).title
     assert "is a folder" in refused(tmp_path, ModelMissing).title
+    assert "cannot be read" in refused(tmp_path / ("x" * 5000), ModelMissing).title
+    refused(tmp_path / "a\0b", ModelMissing)
 
 
 def test_empty(tmp_path: Path) -> None:

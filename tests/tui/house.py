@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,7 @@ class Scene:
             await self.pilot.pause()
 
     async def type(self, text: str) -> None:
+        self.app.prompt.focus()
         self.app.prompt.insert(text)
         await self.pilot.pause()
 
@@ -182,3 +184,17 @@ class Scene:
 
 def profile(**fields: Any) -> Profile:
     return Profile(**{"name": "echo", "backend": "echo", **fields})
+
+
+@asynccontextmanager
+async def stage(
+    folder: Path, size: tuple[int, int] = (80, 24), resume: bool = False, **fields: Any
+) -> AsyncIterator[Scene]:
+    """Run the app in a terminal of that size; keyword arguments are profile keys."""
+    house = HandHouse(folder)
+    app = FaderApp(house, profile(**fields), resume)
+    async with app.run_test(size=size) as pilot:
+        scene = Scene(app, house, pilot)
+        await scene.opened()
+        yield scene
+    app.shut()

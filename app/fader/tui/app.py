@@ -215,7 +215,9 @@ class FaderApp(Talk):
             await self.transcript.end(turn.reply, idle)
         elif turn.stats.failure is not None:
             self.tell(turn.stats.failure)
-        numbers = self.numbers = turn.stats.numbers()
+        numbers = turn.stats.numbers()
+        if numbers.finish_reason != "failed" or numbers.output_tokens:
+            self.numbers = numbers
         if self.side is not None:
             whole = numbers.finish_reason in ("end", "stop", "length")
             self.side.show_numbers(numbers, self.cost.readings(), whole)

@@ -87,7 +87,7 @@ class Flow:
         if text[fitting] == " ":
             return fitting
         space = text.rfind(" ", 0, fitting)
-        return space + 1 if text[:space].strip() else max(fitting, 1)
+        return space + 1 if space > 0 and text[:space].strip() else max(fitting, 1)
 
     def _end_line(self) -> None:
         mode = spans(self.rows[-1])[1] & FENCE

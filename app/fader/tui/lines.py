@@ -99,5 +99,5 @@ class Lines(Contained):
         self.query_one("#context", Bar).show(bars.context_parts(used, length, reserve, cells), bars.ticker(numbers))
 
     def on_resize(self) -> None:
-        """Fit the lines to the new width."""
-        self.show_state()
+        """Fit the lines to the new width, once there is one."""
+        self.call_after_refresh(self.show_state)

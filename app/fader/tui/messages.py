@@ -59,7 +59,8 @@ def record_of(node: Node) -> RunRecord | None:
 def numbers_of(nodes: Sequence[Node]) -> Numbers | None:
     """Return the numbers of the last reply that has any."""
     for node in reversed(nodes):
-        if record := record_of(node):
+        record = record_of(node)
+        if record and (record.numbers.finish_reason != "failed" or record.numbers.output_tokens):
             return record.numbers
     return None
 
@@ -75,7 +76,11 @@ def foot_of(node: Node) -> tuple[str, str]:
             record = record_of(node)
             failure = record.failure if record else None
             parts = (failure.title, failure.detail, failure.next_step) if failure else ("The turn failed.",)
-            return "✕ " + " ".join(" ".join(part.split()) for part in parts if part), "error"
+            said = " ".join(" ".join(part.split()) for part in parts if part)
+            left_out = (
+                "" if node.content else "\n  Later messages leave this one out. Up edits it, /regen asks it again."
+            )
+            return f"✕ {said}{left_out}", "error"
         case "streaming":
             return "… still being written by another Fader", "muted"
     return ("■ the context is full: the reply was cut there", "muted") if _cut_by_context(node) else ("", "muted")

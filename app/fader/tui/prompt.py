@@ -89,11 +89,16 @@ class Prompt(TextArea):
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        if len(event.text) > LARGE:
-            (self.after if self.text.strip() else self.before).append(event.text.replace("\r\n", "\n"))
+        self.take(event.text)
+
+    def take(self, pasted: str) -> None:
+        """Put pasted text where the cursor is, or beside the text when it is large."""
+        lines = pasted.replace("\r\n", "\n").replace("\r", "\n")
+        if len(lines) > LARGE:
+            (self.after if self.text.strip() else self.before).append(lines)
             self.post_message(self.Attached())
         else:
-            self.insert(clean(event.text.replace("\r\n", "\n").replace("\r", "\n")))
+            self.insert(clean(lines))
 
     async def _on_key(self, event: events.Key) -> None:
         if self._handled(event.key):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from fader_backends.errors import EmptyPrompt, FaderError
+from textual import events
 
 from .actions import Actions
 from .contain import contained
@@ -61,6 +62,13 @@ class Talk(Actions):
         except FaderError:
             self.prompt.give_back(text)
             raise
+
+    @contained
+    def on_paste(self, event: events.Paste) -> None:
+        """Give what is pasted anywhere in the chat to the prompt."""
+        if not self.screen.is_modal:
+            self.prompt.focus()
+            self.prompt.take(event.text)
 
     @contained
     def on_prompt_edit_last(self) -> None:

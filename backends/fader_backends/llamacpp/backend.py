@@ -5,6 +5,7 @@ Knows no sampling and no conversation beyond turning messages into ids.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -13,19 +14,27 @@ import msgspec
 from fader_backends import template
 from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSpec, Progress, Scores
 from fader_backends.errors import ContextFull, FaderError, Interrupted, OutOfMemory, TurnError
+from fader_backends.gguf import inspect
 from fader_backends.llamacpp.context import Context, Stretch
 from fader_backends.llamacpp.layout import Layout, plan
-from fader_backends.llamacpp.library import LOG, Switch, bindings, versions
+from fader_backends.llamacpp.library import LOG, Switch, bindings, reason, versions
 from fader_backends.llamacpp.session import LlamaSession
-from fader_backends.llamacpp.weights import Weights
+from fader_backends.llamacpp.weights import Weights, find
 from fader_backends.prompt import Encoder
 
 
 def open_backend(model: ModelSpec, context: ContextSpec, progress: Progress) -> LlamaCpp:
     """Load weights, then make the first context; nothing stays behind when either fails."""
-    weights = Weights(model, progress)
+    file = inspect(find(model.model))
+    source = template.choose(file.chat_template, model.template, file.name)
+    compiling = threading.Thread(target=template.prepare, args=(source,))  # 60 ms that the library's load covers
+    compiling.start()
     try:
-        return LlamaCpp(model, weights, context)
+        weights = Weights(file, model, progress)
+    finally:
+        compiling.join()
+    try:
+        return LlamaCpp(model.backend, weights, source, context)
     except BaseException:
         weights.close()
         raise
@@ -34,10 +43,12 @@ def open_backend(model: ModelSpec, context: ContextSpec, progress: Progress) -> 
 class LlamaCpp:
     """`base.Backend` over one model; `base` says what each method promises."""
 
-    def __init__(self, model: ModelSpec, weights: Weights, context: ContextSpec) -> None:
+    def __init__(self, name: str, weights: Weights, source: str, context: ContextSpec) -> None:
+        """Take the backend's name, and the source of the chat template."""
+        self._name = name
         self._weights = weights
         self._vocabulary = vocabulary = weights.vocabulary
-        self._template = template.choose(weights.file.chat_template, model.template, weights.file.name)
+        self._template = source
         self._encoder = Encoder(vocabulary.parse, vocabulary.control, vocabulary.bos, vocabulary.adds_bos)
         self._switch = Switch(bindings())
         self._fingerprint = weights.fingerprint()
@@ -51,7 +62,7 @@ class LlamaCpp:
         self.context = msgspec.structs.replace(
             spec, length=live.length, rows=layout.rows, batch=live.batch, threads=layout.threads
         )
-        self.facts = self._weights.facts("llamacpp", layout.threads)
+        self.facts = self._weights.facts(self._name, layout.threads)
         self.state_key = self._key(layout)
 
     def _key(self, layout: Layout) -> str:
@@ -161,7 +172,7 @@ class LlamaCpp:
                 f"Its {self.context.length:,} cells serve all rows together, and {held:,} tokens are held.",
                 "Close other rows, or set a longer context.",
             )
-        return TurnError("llama.cpp could not evaluate this.", f"{LOG.reason(list(LOG.lines)[-5:])} (code {code})")
+        return TurnError("llama.cpp could not evaluate this.", f"{reason(list(LOG.lines)[-5:])} (code {code})")
 
     def rebuild(self, session: LlamaSession) -> None:
         """Evaluate a session's tokens again if the context lost them."""

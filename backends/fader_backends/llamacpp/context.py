@@ -18,7 +18,7 @@ from fader_backends.base import Scores
 from fader_backends.errors import BadScores, LoadError, OutOfMemory
 from fader_backends.ggml_types import CACHE_TYPES
 from fader_backends.llamacpp.layout import FLASH_ATTENTION, Layout
-from fader_backends.llamacpp.library import LOG, Switch, bindings, catch_log
+from fader_backends.llamacpp.library import LOG, Line, Switch, bindings, catch_log, reason
 from fader_backends.llamacpp.weights import Weights
 
 
@@ -59,7 +59,7 @@ class Context:
         with LOG.listen() as lines:
             self.pointer: Any = library.llama_init_from_model(weights.pointer, parameters)
         if not self.pointer:
-            raise _refused(layout, LOG.reason(lines))
+            raise _refused(layout, reason(lines))
         self.memory: Any = library.llama_get_memory(self.pointer)
         self.length: int = library.llama_n_ctx_seq(self.pointer)
         self.batch: int = library.llama_n_batch(self.pointer)
@@ -185,15 +185,17 @@ class Context:
             self.pointer = None
 
 
-def _reported_bytes(lines: Sequence[str]) -> int | None:
+def _reported_bytes(lines: Sequence[Line]) -> int | None:
     """Return the size of the buffers that hold sequences, as the library reported making them."""
-    sizes = [float(found[1]) for line in lines if (found := re.search(r"(?:KV|RS) buffer size = +([\d.]+) MiB", line))]
+    sizes = [
+        float(found[1]) for line in lines if (found := re.search(r"(?:KV|RS) buffer size = +([\d.]+) MiB", line.text))
+    ]
     return int(sum(sizes) * 2**20) if sizes else None
 
 
-def _refused(layout: Layout, reason: str) -> OutOfMemory | LoadError:
-    if re.search(r"alloc|memory", reason):
+def _refused(layout: Layout, why: str) -> OutOfMemory | LoadError:
+    if re.search(r"alloc|memory", why):
         return OutOfMemory(
-            f"There is no memory for a context of {layout.length:,} tokens.", reason, "Set a smaller context length."
+            f"There is no memory for a context of {layout.length:,} tokens.", why, "Set a smaller context length."
         )
-    return LoadError("llama.cpp could not make this context.", reason, "Go back to the default context options.")
+    return LoadError("llama.cpp could not make this context.", why, "Go back to the default context options.")

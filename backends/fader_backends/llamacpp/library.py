@@ -12,44 +12,54 @@ import importlib.util
 import re
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fader_backends.errors import LoadError
 
 _PACKAGE = "llama_cpp"
+_ERROR = 4  # ggml_log_level
+
+
+class Line(NamedTuple):
+    """A line of the library's log."""
+
+    level: int
+    text: str
 
 
 class Log:
     """Keeps the library's last lines."""
 
     def __init__(self) -> None:
-        self.lines: deque[str] = deque(maxlen=200)
-        self._listeners: list[list[str]] = []
+        self.lines: deque[Line] = deque(maxlen=200)
+        self._listeners: list[list[Line]] = []
 
-    def write(self, _level: int, text: bytes, _data: object) -> None:
+    def write(self, level: int, text: bytes, _data: object) -> None:
         """Take a piece of log; the library calls this, from any of its threads."""
-        line = text.decode("utf-8", "replace").rstrip("\n")
+        line = Line(level, text.decode("utf-8", "replace").rstrip("\n"))
         self.lines.append(line)
         for listener in self._listeners:
             listener.append(line)
 
     @contextmanager
-    def listen(self) -> Iterator[list[str]]:
+    def listen(self) -> Iterator[list[Line]]:
         """Collect every line that is written meanwhile."""
-        lines: list[str] = []
+        lines: list[Line] = []
         self._listeners.append(lines)
         try:
             yield lines
         finally:
             self._listeners.remove(lines)
 
-    def reason(self, lines: list[str]) -> str:
-        """Return what went wrong, as far as these lines say it."""
-        telling = [line.strip() for line in lines if re.search(r"error|fail|unable|invalid|unsupported|unknown", line)]
-        return "; ".join(telling[:3]) or "; ".join(line.strip() for line in lines[-2:])
+
+def reason(lines: Iterable[Line]) -> str:
+    """Return what went wrong, as far as these lines say it."""
+    heard = [line for line in lines if line.text.strip()]
+    faults = [line.text.strip() for line in heard if line.level == _ERROR]
+    return "; ".join(faults[:3] or [line.text.strip() for line in heard[-2:]])
 
 
 LOG = Log()

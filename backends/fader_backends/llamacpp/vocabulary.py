@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fader_backends.gguf import GgufFile, numbers
-from fader_backends.llamacpp.library import bindings
+from fader_backends.llamacpp.library import Line, bindings
 
 _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 8, 16  # llama_token_attr
 _PLAIN_TYPES = (1, 5, 6)  # GGUF's token types normal, unused, byte
@@ -22,7 +22,7 @@ _PLAIN_TYPES = (1, 5, 6)  # GGUF's token types normal, unused, byte
 class Vocabulary:
     """The vocabulary of a loaded model, which must outlive it."""
 
-    def __init__(self, model: Any, file: GgufFile, log: Sequence[str]) -> None:
+    def __init__(self, model: Any, file: GgufFile, log: Sequence[Line]) -> None:
         """Take the lines logged while the model was loaded: they name the end-of-generation tokens."""
         self._library = bindings()
         self._pointer = self._library.llama_model_get_vocab(model)
@@ -43,9 +43,9 @@ class Vocabulary:
         User-defined tokens count (`<think>` is one in some models), except runs of white space, which are text.
         """
 
-    def _special(self, file: GgufFile, log: Sequence[str]) -> list[int]:
+    def _special(self, file: GgufFile, log: Sequence[Line]) -> list[int]:
         """Return the tokens worth asking about: asking for each of 50,000 or more costs 50 ms and up."""
-        ends = {int(found[1]) for line in log if (found := re.search(r"EOG token\s*= (\d+) ", line))}
+        ends = {int(found[1]) for line in log if (found := re.search(r"EOG token\s*= (\d+) ", line.text))}
         kinds = numbers(file, "tokenizer.ggml.token_type")
         if not ends or len(kinds) != self.size:
             return list(range(self.size))

@@ -1,4 +1,4 @@
-"""Owns a loaded GGUF model: finds the file, loads it, knows its facts.
+"""Owns a loaded GGUF model: where its file is, loading it, its facts.
 
 Knows no context: a model can serve many, one after another.
 """
@@ -15,9 +15,9 @@ from typing import Any
 
 from fader_backends.base import ModelFacts, ModelSpec, Progress
 from fader_backends.errors import Interrupted, LoadError, ModelMissing, ModelUnsupported
-from fader_backends.gguf import GgufFile, inspect
+from fader_backends.gguf import GgufFile
 from fader_backends.llamacpp.layout import check_names, integer
-from fader_backends.llamacpp.library import LOG, bindings, catch_log, versions
+from fader_backends.llamacpp.library import LOG, bindings, catch_log, reason, versions
 from fader_backends.llamacpp.vocabulary import Vocabulary
 
 EMBEDDED = "smollm2"
@@ -44,10 +44,10 @@ def find(model: str) -> Path:
 class Weights:
     """A loaded model. Close its contexts first."""
 
-    def __init__(self, spec: ModelSpec, progress: Progress) -> None:
+    def __init__(self, file: GgufFile, spec: ModelSpec, progress: Progress) -> None:
         """Raises LoadError and its kinds, or Interrupted when `progress` returns False."""
         check_names(spec.options, ("n_gpu_layers", "main_gpu", "mmap"))
-        self.file: GgufFile = inspect(find(spec.model))
+        self.file = file
         library = self._library = bindings()
         catch_log(library)
         parameters = library.llama_model_default_params()
@@ -62,7 +62,7 @@ class Weights:
             self.pointer: Any = library.llama_model_load_from_file(os.fsencode(self.file.path), parameters)
         report.raise_again()
         if not self.pointer:
-            raise _refused(self.file, LOG.reason(lines))
+            raise _refused(self.file, reason(lines))
         if library.llama_model_has_encoder(self.pointer) or not library.llama_model_has_decoder(self.pointer):
             self.close()
             raise ModelUnsupported(f"{self.file.name} is no chat model: it has an encoder.", "", "Choose a chat model.")
@@ -137,9 +137,9 @@ class _Report:
             raise self._error
 
 
-def _refused(file: GgufFile, reason: str) -> LoadError:
-    if "unknown model architecture" in reason or "unknown pre-tokenizer" in reason:
+def _refused(file: GgufFile, why: str) -> LoadError:
+    if "unknown model architecture" in why or "unknown pre-tokenizer" in why:
         return ModelUnsupported(
-            f"This version of llama.cpp cannot run {file.name} ({file.architecture}).", reason, "Choose another model."
+            f"This version of llama.cpp cannot run {file.name} ({file.architecture}).", why, "Choose another model."
         )
-    return LoadError(f"llama.cpp could not load {file.name}.", reason, "Choose another model with -m PATH.")
+    return LoadError(f"llama.cpp could not load {file.name}.", why, "Choose another model with -m PATH.")

@@ -1,0 +1,99 @@
+"""Each hook has a built-in plugin that uses it, a documented signature, and a test here."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from fader.headless import Headless
+from fader.switchboard import Switchboard
+from fader_backends.base import BackendInfo, Message
+from fader_plugins import hookspecs
+from fader_plugins.calls import Hooks
+from fader_plugins.registry import Registry
+from fader_plugins.turn import Numbers, Restored
+
+README = (Path(__file__).parents[2] / "plugins" / "README.md").read_text(encoding="utf-8")
+SPECS = {
+    name: list(inspect.signature(function).parameters)
+    for name, function in vars(hookspecs).items()
+    if hasattr(function, "fader_spec")
+}
+NOW = datetime(2026, 1, 1)
+
+
+def hooks(registry: Registry, *names: str) -> Hooks:
+    return Hooks(registry, names, lambda *fault: pytest.fail(str(fault)))
+
+
+def test_hook_backends(registry: Registry) -> None:
+    """known_backends names what ships, and each loader can be found and called by that name."""
+    found = hooks(registry, "known_backends").backends()
+    assert {"llama.cpp", "echo"} <= {info.name for info in found}
+    for info in found:
+        assert isinstance(info, BackendInfo)
+        module, _, function = info.loader.partition(":")
+        assert callable(getattr(importlib.import_module(module), function)), info.loader
+
+
+def test_hook_plan_request(registry: Registry, board: Callable[..., Switchboard]) -> None:
+    """sampler and kv_cache change the draft; with both off it is greedy and keeps nothing."""
+    plain = board(plugins={"sampler": {"on": False}, "kv_cache": {"on": False}}).plan("me", [], NOW)
+    planned = board(plugins={"sampler": {"temperature": 1.5}}).plan("me", [], NOW)
+    assert (plain.sampler.temperature, plain.keep_state) == (0.0, False)
+    assert (planned.sampler.temperature, planned.keep_state) == (1.5, True)
+
+
+def test_hook_restore_prefix(registry: Registry, board: Callable[..., Switchboard]) -> None:
+    """prefix_cache answers in a turn, and only while it is on."""
+    with Headless(registry) as engine:
+        answers = []
+        for number, on in enumerate((True, True, False)):
+            draft = board(plugins={"prefix_cache": {"on": on}}).plan("me", [Message("user", "same")], NOW)
+            events = engine.run(draft.freeze(f"turn {number}", 0))
+            answers += [(event.by, event.reused) for event in events if isinstance(event, Restored)]
+    assert answers == [("prefix_cache", 0), ("prefix_cache", 6), (None, 0)]
+
+
+def test_hook_readings(registry: Registry) -> None:
+    """timing returns rows with unique keys and a definition each; switched off there are none."""
+    rows = hooks(registry, "timing").readings(Numbers(ttft_ms=12.5))
+    assert len(rows) > 10
+    assert len({row.key for row in rows}) == len(rows)
+    assert all(row.help for row in rows)
+    assert rows[0].value == 12.5
+    assert hooks(registry).readings(Numbers()) == []
+
+
+def test_no_hook_without_test_plugin_and_page(registry: Registry) -> None:
+    """A hook lands together with a test here, a built-in that implements it, and its line in the guide."""
+    assert SPECS
+    for name in SPECS:
+        assert f"test_hook_{name}" in globals(), f"no test of {name}"
+        users = [plugin for plugin in registry.plugins.values() if name in plugin.hooks and plugin.origin == "built in"]
+        assert users, f"no built-in plugin uses {name}"
+    headings = {match[1]: match[2] for match in re.finditer(r"^## `(\w+)\((.*?)\)`$", README, re.MULTILINE)}
+    assert {name: ", ".join(arguments) for name, arguments in SPECS.items()} == headings
+    table = re.findall(r"^\| `(\w+)\((.*?)\)` \|", README, re.MULTILINE)
+    assert dict(table) == headings
+
+
+def test_docstring_names_each_hook_in_order() -> None:
+    """The order of calls at the head of hookspecs.py lists every hook, in the order of the file."""
+    block = (hookspecs.__doc__ or "").split("Order of calls:")[1].split("A plugin that")[0]
+    assert list(SPECS) == [word for word in re.findall(r"[a-z_]+", block) if word in SPECS]
+
+
+def test_built_ins_use_nothing_a_stranger_could_not() -> None:
+    """Built-in plugins import only fader_backends, their own package and libraries; never pluggy, never the app."""
+    package = Path(hookspecs.__file__).parent
+    for path in package.glob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        if re.search(r"^info = PluginInfo\(", source, re.MULTILINE):
+            assert not re.search(r"^\s*(from|import) (fader\b|pluggy)", source, re.MULTILINE), path.name
+            assert "._" not in source, f"{path.name} reaches into something private"

@@ -1,0 +1,137 @@
+"""The guide's plugins work: each is loaded from a folder and takes part in a turn on echo."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fader.headless import Headless
+from fader.metrics import Stats
+from fader.profiles import Profile
+from fader.switchboard import Switchboard
+from fader_backends.base import Message
+from fader_plugins.calls import Hooks
+from fader_plugins.registry import build
+from fader_plugins.testing import check_toggles, reply
+from fader_plugins.turn import AnyEvent, PluginFault, RequestDraft, Restored
+
+README = Path(__file__).parents[2] / "plugins" / "README.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+PLUGINS = {
+    re.search(r'PluginInfo\(name="(\w+)"', block)[1]: block  # type: ignore[index]
+    for block in BLOCKS
+    if "PluginInfo(name=" in block
+}
+NOW = datetime(2026, 1, 1)
+MAX_LINES = 40
+
+
+class Bench:
+    """One of the guide's plugins in a folder, with an engine and a switchboard."""
+
+    def __init__(self, folder: Path, name: str, backend: str = "echo") -> None:
+        folder.mkdir(exist_ok=True)
+        (folder / f"{name}.py").write_text(PLUGINS[name], encoding="utf-8")
+        self.registry = build(folder)
+        assert not self.registry.problems
+        profile = Profile(name="test", backend=backend, load={"noise": 0.0})
+        self.board = Switchboard(self.registry, profile)
+        self.engine = Headless(self.registry)
+        self.stats: Stats | None = None
+
+    def say(self, said: str | Sequence[Message]) -> list[AnyEvent]:
+        messages = [Message("user", said)] if isinstance(said, str) else said
+        request = self.board.plan("me", messages, NOW).freeze("turn", 0)
+        events = self.engine.run(request)
+        assert not [event for event in events if isinstance(event, PluginFault)]
+        self.stats = Stats(request=request)
+        for event in events:
+            self.stats.fold(event)
+        return events
+
+
+def brief(bench: Bench) -> None:
+    """Off it does nothing; on it cuts the reply at its setting."""
+    assert reply(bench.say("x" * 90))[0] == "x" * 90
+    bench.board.switch("brief", True)
+    assert reply(bench.say("x" * 90))[0] == "x" * 60
+    bench.board.set("brief", "tokens", "7")
+    assert reply(bench.say("x" * 90))[0] == "x" * 7
+
+
+def shout(bench: Bench) -> None:
+    """Its backend answers in capitals, and caches work on it."""
+    text, ids = reply(bench.say("hello"))
+    assert text == "HELLO"
+    assert (
+        reply(bench.say([Message("user", "hello"), Message("assistant", text, ids), Message("user", "you")]))[0]
+        == "YOU"
+    )
+
+
+def bookmarks(bench: Bench) -> None:
+    """Going back to an edited-away beginning reuses all of it, and replies stay right."""
+    for said, least in (("one" * 9, 0), ("two" * 9, 1), ("one" * 9, 28)):
+        events = bench.say(said)
+        assert reply(events)[0] == said
+        (restored,) = [event for event in events if isinstance(event, Restored)]
+        assert restored.by == "bookmarks"
+        assert restored.reused >= least
+
+
+def words(bench: Bench) -> None:
+    """Its row stands in the overlay with the turn's number in it."""
+    bench.say("hello")
+    assert bench.stats is not None
+    numbers = bench.stats.numbers()
+    rows = {
+        row.key: row
+        for row in Hooks(bench.registry, ["words"], lambda *fault: pytest.fail(str(fault))).readings(numbers)
+    }
+    assert numbers.decode_tps is not None
+    assert numbers.decode_tps * 45 == pytest.approx(rows["words"].value)
+
+
+EXERCISES: dict[str, Callable[[Bench], None]] = {"brief": brief, "shout": shout, "bookmarks": bookmarks, "words": words}
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_plugin_of_the_guide(tmp_path: Path, name: str) -> None:
+    """A plugin of the guide loads without a problem, is short, and does what it says in real turns."""
+    bench = Bench(tmp_path / "plugins", name, "shout" if name == "shout" else "echo")
+    with bench.engine:
+        EXERCISES[name](bench)
+    assert PLUGINS[name].count("\n") <= MAX_LINES
+
+
+def test_all_plugins_of_the_guide_are_exercised() -> None:
+    """A plugin added to the guide must be added here."""
+    assert set(EXERCISES) == set(PLUGINS)
+
+
+def test_test_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test that the guide shows passes, in a folder as it describes."""
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "brief.py").write_text(PLUGINS["brief"])
+    monkeypatch.chdir(tmp_path)
+    (block,) = [block for block in BLOCKS if "def test_" in block]
+    namespace: dict[str, Any] = {}
+    exec(compile(block, str(README), "exec"), namespace)
+    namespace["test_brief"]()
+
+
+def test_bookmarks_change_no_reply(tmp_path: Path) -> None:
+    """Law 3 for the guide's cache: with it, without it, and with the built-in one off, the ids are the same."""
+    bench = Bench(tmp_path / "plugins", "bookmarks")
+
+    def plan(switches: Any) -> RequestDraft:
+        for name, on in switches.items():
+            bench.board.switch(name, on)
+        return bench.board.plan("me", [], NOW)
+
+    names = ("bookmarks", "kv_cache")
+    check_toggles(lambda: Headless(bench.registry).run, plan, names, ("one", "two", "three"))
