@@ -11,6 +11,7 @@ import msgspec
 from fader_backends.base import ContextSpec, ModelFacts
 from fader_backends.errors import Failure
 from fader_plugins.turn import (
+    Adjusted,
     AnyEvent,
     Difference,
     Drafted,
@@ -71,6 +72,7 @@ class Stats(msgspec.Struct, kw_only=True):
     difference: Difference | None = None
     finished: Finished | None = None
     failure: Failure | None = None
+    adjusted: list[Adjusted] = []
     texts: list[str] = []
     ids: list[int] = []
 
@@ -92,6 +94,8 @@ class Stats(msgspec.Struct, kw_only=True):
                 self.prefilled_ns, self.processed = event.at_ns, event.done
             case Token():
                 self._token(event)
+            case Adjusted():
+                self.adjusted.append(event)
             case Drafted():
                 self.proposed += event.proposed
                 self.draft_ns += event.draft_ns
@@ -183,6 +187,7 @@ class Stats(msgspec.Struct, kw_only=True):
             text=self.text,
             ids=self.finished.ids if self.finished else tuple(self.ids),
             failure=self.failure,
+            adjusted=tuple(self.adjusted),
         )
 
     def _since_submit(self, at_ns: int | None) -> float | None:

@@ -184,7 +184,8 @@ def range_of(kind: type[Settings], key: str) -> str:
 
 def _metas(kind: type[Settings], key: str) -> list[msgspec.Meta]:
     hint = typing.get_type_hints(kind, include_extras=True)[key]
-    return [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, msgspec.Meta)]
+    parts = [hint, *typing.get_args(hint)]  # `Annotated[float, meta]` and `Annotated[float, meta] | None`
+    return [meta for part in parts for meta in getattr(part, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
 
 
 def _takes_none(kind: type[Settings], key: str) -> bool:

@@ -58,6 +58,8 @@ class ContextSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 ORDER = ("penalties", "dry", "top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "xtc", "temperature")
 """Names of the samplers that can be ordered, in llama.cpp's default order."""
+FORBIDDEN = -1e30
+"""A bias that leaves no chance; finite, so that every record can hold it."""
 BREAKERS = ("\n", ":", '"', "*")
 """Where DRY starts anew, unless said otherwise."""
 
@@ -71,7 +73,7 @@ class SamplerSettings(msgspec.Struct, frozen=True, kw_only=True):
     order: tuple[str, ...] = ORDER
     """Some or all of `ORDER`; one that is not named does not act."""
     logit_bias: dict[int, float] = {}
-    """Token id -> what is added to its score; -inf forbids it."""
+    """Token id -> what is added to its score; `FORBIDDEN` forbids it."""
     temperature: float = 0.0
     """0 keeps only the best candidate."""
     dynatemp_range: float = 0.0

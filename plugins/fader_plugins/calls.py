@@ -88,8 +88,7 @@ class Hooks:
 
     def make_room(self, backend: Backend) -> bool:
         """Have some plugin, on or off, close a session of `backend` it holds; False when none holds any."""
-        names = [plugin.info.name for plugin in self.registry.usable() if "make_room" in plugin.hooks]
-        return any(self._tell("make_room", name, backend=backend) for name in names)
+        return any(self._tell("make_room", plugin.info.name, backend=backend) for plugin in self.registry.usable())
 
     def propose_tokens(
         self, request: GenerationRequest, history: Sequence[int], limit: int

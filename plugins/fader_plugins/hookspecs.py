@@ -74,19 +74,6 @@ def restore_prefix(
     """
 
 
-@hookspec
-def keep_prefix(request: GenerationRequest, session: Session, backend: Backend) -> None:
-    """Keep what you want of a session after its turn: save its state, or fork it. It holds prompt and reply.
-
-    The session stays the conversation's; do not change or close it. A fork you make is yours until `make_room`.
-    """
-
-
-@hookspec(firstresult=True)
-def make_room(backend: Backend) -> bool | None:
-    """Close one session of `backend` you hold, if any, and return True; it has run out of rows or memory."""
-
-
 @hookspec(firstresult=True)
 def propose_tokens(request: GenerationRequest, history: Sequence[int], limit: int) -> Sequence[int] | None:
     """Guess the tokens after `history` (prompt and reply so far), at most `limit`; None or () passes.
@@ -99,6 +86,19 @@ def propose_tokens(request: GenerationRequest, history: Sequence[int], limit: in
 @hookspec
 def observe(request: GenerationRequest, event: AnyEvent) -> None:
     """Learn of an event of a running turn; now `Drafted`, once per step. Must be quick."""
+
+
+@hookspec
+def keep_prefix(request: GenerationRequest, session: Session, backend: Backend) -> None:
+    """Keep what you want of a session after its turn: save its state, or fork it. It holds prompt and reply.
+
+    The session stays the conversation's; do not change or close it. A fork you make is yours until `make_room`.
+    """
+
+
+@hookspec(firstresult=True)
+def make_room(backend: Backend) -> bool | None:
+    """Close one session of `backend` you hold, if any, and return True; it has run out of rows or memory."""
 
 
 # --- while it streams -------------------------------------------------------------------------------------------------

@@ -1,18 +1,35 @@
 """What one turn is: the request before and after it is frozen, the events it causes, the numbers they add up to.
 
-Knows no engine and no screen. Everything but `RequestDraft` is frozen and crosses the process border as msgspec.
-Event times (`at_ns`) are `time.perf_counter_ns`, which is one clock for all processes of a machine.
+Knows no engine and no screen. Everything but `RequestDraft` is frozen and crosses the process border as msgspec. The
+events live in `events.py`, what settings are made of in `settings.py`; both can be had from here.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import msgspec
-from fader_backends.base import ContextSpec, Memory, Message, ModelFacts, ModelSpec, SamplerSettings
+from fader_backends.base import ContextSpec, Message, ModelFacts, ModelSpec, SamplerSettings
 from fader_backends.errors import BadValue, Failure
 
+from .events import Adjusted as Adjusted
+from .events import AnyEvent as AnyEvent
+from .events import Difference as Difference
+from .events import Drafted as Drafted
+from .events import Event as Event
+from .events import Failed as Failed
+from .events import Finished as Finished
+from .events import FinishReason as FinishReason
+from .events import Loaded as Loaded
+from .events import Loading as Loading
+from .events import PluginFault as PluginFault
+from .events import Prefilled as Prefilled
+from .events import Rendered as Rendered
+from .events import Restored as Restored
+from .events import Reuse as Reuse
+from .events import Started as Started
+from .events import Token as Token
 from .settings import Cost as Cost
 from .settings import S as S
 from .settings import Settings as Settings
@@ -127,147 +144,6 @@ def _settings(plugins: dict[str, PluginState], plugin: str, kind: type[S]) -> S:
         raise BadValue(f"Settings of plugin {plugin!r}: {error}.") from error
 
 
-class Difference(msgspec.Struct, frozen=True):
-    """Where a prompt stops being an extension of what the session held."""
-
-    position: int
-    """Index of the first token that differs."""
-    held: str
-    """Text the session held from there on (a few tokens)."""
-    wanted: str
-    """Text the prompt has there (a few tokens); empty when the prompt simply ends."""
-
-
-class Reuse(msgspec.Struct, frozen=True):
-    """What a plugin answers to `restore_prefix`, with where it had it from."""
-
-    tokens: int
-    """How many tokens of the prompt the session holds now."""
-    tier: str = ""
-    """Where they were kept, such as `session`, `live`, `memory`, `disk`."""
-    note: str = ""
-    """One line for a person: why not more, and the likely cause."""
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Base of all events."""
-
-    request_id: str
-    at_ns: int
-
-
-class Started(Event, frozen=True):
-    """The engine took the request up."""
-
-
-class Loading(Event, frozen=True):
-    """A model or context is being made ready."""
-
-    fraction: float
-
-
-class Loaded(Event, frozen=True):
-    """The model is ready."""
-
-    facts: ModelFacts
-    context: ContextSpec
-    load_ms: float
-
-
-class Rendered(Event, frozen=True):
-    """The prompt's token ids are known."""
-
-    prompt_tokens: int
-
-
-class Restored(Event, frozen=True):
-    """It is known what need not be evaluated again: reused + new = prompt tokens."""
-
-    reused: int
-    new: int
-    by: str | None = None
-    """The plugin that answered."""
-    tier: str = ""
-    note: str = ""
-    """As in `Reuse`."""
-    difference: Difference | None = None
-    """Why not everything that was held could be used."""
-
-
-class Prefilled(Event, frozen=True):
-    """A part of the prompt's new tokens has been evaluated."""
-
-    done: int
-    total: int
-
-
-class Token(Event, frozen=True):
-    """One generated token."""
-
-    index: int
-    """0 for the first of the reply."""
-    step: int
-    """Which evaluation it came from; several tokens of one step were drafted."""
-    token: int
-    text: str
-    """What became visible with it; may be empty (half a character, a possible stop string)."""
-    logprob: float
-    drafted: bool = False
-
-
-class Drafted(Event, frozen=True):
-    """One decode step, with or without drafted tokens: what was guessed, what was kept, and what both cost."""
-
-    step: int
-    proposed: int
-    """Drafted tokens that were evaluated beside the certain one."""
-    kept: int
-    draft_ns: int
-    """Time to make the guesses."""
-    verify_ns: int
-    """Time of the evaluation, which other rows may have shared."""
-    by: str | None = None
-    """The plugin that guessed."""
-
-
-FinishReason: TypeAlias = Literal["end", "stop", "length", "context", "cancelled"]
-
-
-class Finished(Event, frozen=True):
-    """The turn is over and the engine is ready for the next."""
-
-    reason: FinishReason
-    text: str
-    """What was still held back. Token texts plus this are the reply."""
-    ids: tuple[int, ...]
-    """The reply's token ids as the next turn must use them."""
-    context_used: int
-    """Tokens that the conversation takes now: prompt and reply."""
-    memory: Memory
-    rss_peak_bytes: int
-
-
-class Failed(Event, frozen=True):
-    """The turn is over because of an error. What was generated before stays valid."""
-
-    failure: Failure
-    text: str = ""
-    ids: tuple[int, ...] = ()
-
-
-class PluginFault(Event, frozen=True):
-    """A plugin raised or was too slow; it is switched off for this engine's life."""
-
-    plugin: str
-    hook: str
-    detail: str
-
-
-AnyEvent: TypeAlias = (
-    Started | Loading | Loaded | Rendered | Restored | Prefilled | Token | Drafted | Finished | Failed | PluginFault
-)
-
-
 class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     """A turn in numbers, as `fader.metrics.Stats` defines them. None: not known (yet), or undefined."""
 
@@ -336,3 +212,5 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     ids: tuple[int, ...]
     failure: Failure | None = None
+    adjusted: tuple[Adjusted, ...] = ()
+    """Changes of live settings while the reply ran; the request has those it began with."""

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from fader_backends.base import Backend, Extension, Scores, Session
-from fader_backends.errors import ContextFull, Interrupted, OutOfMemory
+from fader_backends.base import Backend, Extension, SamplerSettings, Scores, Session
+from fader_backends.errors import ContextFull, FaderError, Interrupted, OutOfMemory
 from fader_plugins.calls import Hooks
 from fader_plugins.registry import Registry
 from fader_plugins.turn import AnyEvent, GenerationRequest
@@ -42,6 +42,7 @@ class Engine:
         self._waiting: list[GenerationRequest] = []
         self._rows: list[Row] = []
         self._sessions = Sessions()
+        self._adjustments: queue.SimpleQueue[tuple[str, SamplerSettings]] = queue.SimpleQueue()
         self._cancelled: set[str] = set()
         self._faulty: set[str] = set()
         self._closing = False
@@ -54,6 +55,10 @@ class Engine:
         """Stop a turn, waiting or running, as soon as its present chunk allows; others are untouched."""
         self._cancelled.add(request_id)
         self.model.interrupt()
+
+    def adjust(self, request_id: str, sampler: SamplerSettings) -> None:
+        """Use other sampler settings for a running reply from its next token on; nothing happens when it is over."""
+        self._adjustments.put((request_id, sampler))
 
     def close(self) -> None:
         """Make `run` return soon; what is running is cancelled and the model freed."""
@@ -98,6 +103,7 @@ class Engine:
         """One pass: start what can start, evaluate one batch, hand the scores out."""
         self.model.resume()
         self._drop_cancelled()
+        self._adjust_rows()
         while self._waiting and self._fits(self._waiting[0]):
             self._start(self._waiting.pop(0))
         if self._closing or not self._rows:
@@ -123,6 +129,15 @@ class Engine:
             self._cancel_row(row)
         if not (self._rows or self._waiting) and self._inbox.empty():
             self._cancelled.clear()
+
+    def _adjust_rows(self) -> None:
+        while not self._adjustments.empty():
+            request_id, sampler = self._adjustments.get()
+            for row in [row for row in self._rows if row.request.id == request_id]:
+                try:
+                    row.adjust(sampler)
+                except FaderError as error:
+                    self._fail(row, error)
 
     def _fits(self, request: GenerationRequest) -> bool:
         """Whether a turn can join what is running: nothing runs, or it asks for the very same model and context."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from fader_backends.base import Backend, Extension, Pick, Scores, Session
+from fader_backends.base import Backend, Extension, Pick, SamplerSettings, Scores, Session
 from fader_backends.errors import NotSupported
 from fader_backends.sampling import chain
 from fader_plugins.calls import Hooks, common
-from fader_plugins.turn import AnyEvent, Drafted, FinishReason, GenerationRequest, Prefilled, Token
+from fader_plugins.turn import Adjusted, AnyEvent, Drafted, FinishReason, GenerationRequest, Prefilled, Token
 
 from .decode import Step, decode, nothing
 from .text import TextStream
@@ -156,6 +156,11 @@ class Row:
             self.reason = "length"
         elif len(self.prompt) + len(self.ids) >= self.backend.context.length:
             self.reason = "context"
+
+    def adjust(self, sampler: SamplerSettings) -> None:
+        """Use other sampler settings from the next token on. Raises BadValue, UnknownName with nothing changed."""
+        self._sample.adjust(sampler)
+        self.emit(Adjusted(request_id=self.request.id, at_ns=self.clock(), index=len(self.ids), sampler=sampler))
 
     def close(self) -> tuple[str, tuple[int, ...]]:
         """End the turn: leave only right tokens in the session; return the last text and the reply's ids.

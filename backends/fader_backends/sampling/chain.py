@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
-from ..base import Pick, SamplerSettings
+from ..base import FORBIDDEN, Pick, SamplerSettings
 from ..errors import BadScores, BadValue
 from . import cuts, scores
 from .candidates import Candidates, Floats, everything
@@ -80,13 +80,13 @@ class Chain:
                 "Try another quantisation of the model, or the exact profile.",
             )
         left = scores.biased(everything(row), self._bias(len(row)))
+        if s.logit_bias and float(left.scores.max()) <= FORBIDDEN / 2:
+            raise BadScores("No token is left to choose.", "The logit bias forbids all of them.", "Loosen it.")
         order = s.order if not s.mirostat else ("temperature",)
         if s.temperature <= 0.0 and not s.dynatemp_range and "temperature" in order and not self._may_drop_the_best():
             order = tuple(name for name in order if name in ("penalties", "dry", "temperature"))
         for name in order:
             left = self._apply(name, left, history)
-        if not math.isfinite(float(left.scores.max())):
-            raise BadScores("No token is left to choose.", "The logit bias forbids all of them.", "Loosen it.")
         return left
 
     def _apply(self, name: str, c: Candidates, history: Sequence[int]) -> Candidates:

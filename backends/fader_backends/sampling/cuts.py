@@ -24,22 +24,35 @@ def best_places(scores: Floats, k: int) -> Tokens:
     a few are ever sorted.
     """
     groups = len(scores) // STRIDE
-    few = np.arange(len(scores), dtype=np.intp)
+    bound = -np.inf
     if groups > k:
         peaks = scores[: groups * STRIDE].reshape(STRIDE, groups).max(axis=0)
         bound = np.partition(peaks, groups - k)[groups - k]
-        if bound > -np.inf:
-            few = np.flatnonzero(scores >= bound)
+    few = np.flatnonzero(scores >= bound) if bound > -np.inf else np.arange(len(scores), dtype=np.intp)
     return few[np.argsort(-scores[few], kind="stable")[:k]]
+
+
+def largest(values: Floats, k: int) -> Tokens:
+    """Return the places of the k largest values in rising order, 0 < k; of equal ones the lower places.
+
+    For large k: it sorts values, which is much faster than sorting places.
+    """
+    bound = np.partition(values, len(values) - k)[len(values) - k]
+    equal = np.flatnonzero(values == bound)
+    above = np.flatnonzero(values > bound)
+    return np.sort(np.concatenate((above, equal[: k - len(above)])))
 
 
 def top_n_sigma(c: Candidates, n: float) -> Candidates:
     """Mask scores more than n standard deviations below the best (Tang et al., "Top-nσ", 2024); 0 is off."""
     if n <= 0.0 or len(c.tokens) <= 1:
         return c
-    finite = c.scores[c.scores > -np.inf]
-    bound = finite.max() - np.float32(n) * finite.std(dtype=np.float64)
-    return Candidates(c.tokens, np.where(c.scores < bound, np.float32(-np.inf), c.scores))
+    finite = c.scores if c.scores.min() > -np.inf else c.scores[c.scores > -np.inf]
+    aside = finite - finite.mean()
+    bound = finite.max() - np.float32(n * math.sqrt(float(np.dot(aside, aside)) / len(aside)))
+    scores = c.scores.copy()
+    scores[scores < bound] = -np.inf
+    return Candidates(c.tokens, scores)
 
 
 def top_k(c: Candidates, k: int) -> Candidates:
@@ -60,12 +73,12 @@ def top_p(c: Candidates, p: float, min_keep: int) -> Candidates:
     wanted = p * float(odds.sum(dtype=np.float64))
     count = min(max(FEW, min_keep), len(odds))
     order = best_places(odds, count)
-    mass = np.cumsum(odds[order], dtype=np.float64)
-    if mass[-1] < wanted and count < len(odds):
-        order = np.argsort(-odds, kind="stable")
-        mass = np.cumsum(odds[order], dtype=np.float64)
-    kept = max(int(np.searchsorted(mass, wanted, side="left")) + 1, min_keep)
-    return c.keep(np.sort(order[:kept]))
+    mass = np.cumsum(odds[order].astype(np.float64))
+    few = mass[-1] >= wanted or count == len(odds)
+    if not few:
+        mass = np.cumsum(np.sort(odds)[::-1].astype(np.float64))
+    kept = min(max(int(np.searchsorted(mass, wanted, side="left")) + 1, min_keep), len(odds))
+    return c.keep(np.sort(order[:kept]) if few else largest(odds, kept))
 
 
 def min_p(c: Candidates, p: float, min_keep: int) -> Candidates:

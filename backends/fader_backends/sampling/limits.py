@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from ..base import ORDER, SamplerSettings
+from ..base import FORBIDDEN, ORDER, SamplerSettings
 from ..errors import BadValue, UnknownName
 
 RANGES: tuple[tuple[str, float, float], ...] = (
@@ -53,5 +51,5 @@ def check(settings: SamplerSettings) -> None:
     for token, bias in settings.logit_bias.items():
         if token < 0:
             raise BadValue(f"logit_bias names token {token}, which cannot be.", "", "Use token ids of the model.")
-        if math.isnan(bias) or bias == math.inf:
-            raise BadValue(f"logit_bias of token {token} is {bias}.", "", "Use a number; -inf forbids the token.")
+        if not FORBIDDEN <= bias <= -FORBIDDEN:
+            raise BadValue(f"logit_bias of token {token} is {bias}.", "", f"Use a number; {FORBIDDEN:g} forbids it.")

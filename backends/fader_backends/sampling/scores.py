@@ -97,9 +97,11 @@ def dry(c: Candidates, history: Sequence[int], s: SamplerSettings, breakers: Bre
 
 def _unbroken(tail: Sequence[int], breakers: Breakers) -> int:
     """Return how many of the last tokens lie behind the last sequence breaker."""
-    for back in range(len(tail)):
-        at = len(tail) - 1 - back
-        fitting = [len(rest) for rest in breakers.get(tail[at], ()) if tuple(tail[at + 1 : at + 1 + len(rest)]) == rest]
+    for back, token in enumerate(reversed(tail)):
+        if token not in breakers:
+            continue
+        after = len(tail) - back
+        fitting = [len(rest) for rest in breakers[token] if tuple(tail[after : after + len(rest)]) == rest]
         if fitting:
             return back - max(fitting)
     return len(tail)

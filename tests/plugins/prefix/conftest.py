@@ -88,3 +88,11 @@ def user(text: str) -> Message:
 
 
 LONG = "a message of some length, so that it is worth keeping"
+
+
+CACHES = {
+    "session only": {"live_rows": 0, "memory_mib": 0, "disk_mib": 0},
+    "live": {"live_rows": 2, "memory_mib": 0, "disk_mib": 0},
+    "memory": {"live_rows": 0, "memory_mib": 8, "disk_mib": 0},
+    "disk": {"live_rows": 0, "memory_mib": 0, "disk_mib": 8},
+}
