@@ -33,7 +33,6 @@ class Entry(Generic[T]):
     size: int
     """In the unit of its shelf's budget."""
     pinned: bool
-    used: int = 0
 
 
 class Shelf(Generic[T]):
@@ -42,8 +41,8 @@ class Shelf(Generic[T]):
     def __init__(self, drop: Callable[[Entry[T]], None] = lambda _: None) -> None:
         self._drop = drop
         self._trees: dict[Place, Radix[Entry[T]]] = {}
-        self._entries: set[Entry[T]] = set()
-        self._clock = 0
+        self._entries: dict[Entry[T], None] = {}
+        """In the order in which they were used last."""
         self.size = 0
         """Of all entries together."""
 
@@ -66,9 +65,8 @@ class Shelf(Generic[T]):
                 self.remove(found.value)
         self.trim(budget - entry.size)
         self._trees.setdefault(entry.place, tree).put(entry.tokens, entry)
-        self._entries.add(entry)
+        self._entries[entry] = None
         self.size += entry.size
-        self.touch(entry)
         return True
 
     def covers(self, place: Place, tokens: Ids, beyond: int = 0) -> bool:
@@ -87,8 +85,9 @@ class Shelf(Generic[T]):
 
     def touch(self, entry: Entry[T]) -> None:
         """Count an entry as used now."""
-        self._clock += 1
-        entry.used = self._clock
+        if entry in self._entries:
+            del self._entries[entry]
+            self._entries[entry] = None
 
     def trim(self, budget: int) -> None:
         """Drop entries until the rest fits."""
@@ -97,10 +96,10 @@ class Shelf(Generic[T]):
 
     def drop_oldest(self) -> bool:
         """Drop one entry; False when there is none."""
-        if not self._entries:
-            return False
-        self.remove(min(self._entries, key=lambda entry: (entry.pinned, entry.used)))
-        return True
+        oldest = next((entry for entry in self._entries if not entry.pinned), next(iter(self._entries), None))
+        if oldest is not None:
+            self.remove(oldest)
+        return oldest is not None
 
     def remove(self, entry: Entry[T]) -> None:
         """Drop this entry."""
@@ -113,7 +112,7 @@ class Shelf(Generic[T]):
         tree.pop(entry.tokens)
         if not tree:
             del self._trees[entry.place]
-        self._entries.discard(entry)
+        del self._entries[entry]
         self.size -= entry.size
         return entry.content
 
