@@ -97,10 +97,10 @@ class Plugin:
         place = Place(request.owner, key_of(request, backend))
         places = [place, Place(None, place.key)] if settings.share else [place]
         self.turns.ask(request.owner, len(prompt))
-        rigid = tiers.rigid
-        tokens, tier = tiers.restore(session, prompt, places, budgets_of(settings, self.memory.size))
+        rigid, wanted = tiers.rigid, ids(prompt)[:-1]
+        tokens, tier = tiers.restore(session, wanted, places, budgets_of(settings, self.memory.size))
         last = self.turns.get(request.owner)
-        why = explain(last, request.messages, request.now, place.key, ids(prompt)[:-1], tokens, backend.piece)
+        why = explain(last, request.messages, request.now, place.key, wanted, tokens, backend.piece)
         if tiers.rigid and not rigid:
             why = "this model cannot take tokens back, so only whole turns are reused" + (f"; {why}" if why else "")
         return Reuse(tokens, tier, "; ".join([*tiers.disk.notes(), *([why] if why else [])]))

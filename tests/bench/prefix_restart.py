@@ -22,7 +22,7 @@ from tests.bench.harness import Options, Outcome, alternate
 from tests.bench.prefill import FOLLOW_UP, REPLY, TOKENS, question
 from tests.bench.sides import CONTEXT, LENGTH, NOW, SAMPLER, THREADS, Reply, local, model
 
-PATIENCE = 120.0
+PATIENCE = 600.0
 
 
 class Remote:

@@ -67,14 +67,12 @@ class Tiers:
 
     # --- bringing back ------------------------------------------------------------------------------------------------
 
-    def restore(
-        self, session: Session, prompt: Sequence[int], places: Sequence[Place], budgets: Budgets
-    ) -> tuple[int, str]:
-        """Make `session` hold as long a beginning of `prompt` as pays; return its length and the tier it is from.
+    def restore(self, session: Session, wanted: Ids, places: Sequence[Place], budgets: Budgets) -> tuple[int, str]:
+        """Make `session` hold as long a beginning of `wanted` as pays; return its length and the tier it is from.
 
         The first of `places` is the session's own. What the session would lose by it is kept first.
         """
-        wanted, held = ids(prompt)[:-1], ids(session.tokens)
+        held = ids(session.tokens)
         own = shared(held, wanted)
         options = self._options(places, wanted, own, budgets)
         if len(held) - own >= budgets.least:

@@ -11,6 +11,7 @@ from fader_backends.base import ContextSpec, ModelSpec, Scalar
 from fader_backends.errors import ModelMissing
 from fader_backends.llamacpp.backend import LlamaCpp, open_backend
 from fader_plugins.prefix.folder import Folder
+from fader_plugins.prefix.radix import ids
 from fader_plugins.prefix.shelf import Place, Shelf
 from fader_plugins.prefix.tiers import Budgets, Tiers
 from fader_plugins.testing import assert_equal, feed
@@ -55,10 +56,10 @@ def test_bit_for_bit(llama: LlamaCpp, tmp_path: Path, tier: str) -> None:
     feed(session, tokens[:150], 32)
     tiers.keep(session, PLACE, budgets)
     assert tiers.disk.flush(30)
-    held, _ = tiers.restore(session, detour, [PLACE], budgets)
+    held, _ = tiers.restore(session, ids(detour)[:-1], [PLACE], budgets)
     assert held == 100
     feed(session, detour[held:], 32)
-    held, where = tiers.restore(session, tokens, [PLACE], budgets)
+    held, where = tiers.restore(session, ids(tokens)[:-1], [PLACE], budgets)
     assert (held, where) == ((100, "session") if tier == "session" else (150, tier))
     assert_equal(feed(session, tokens[held:], 32), want, f"after {held} tokens from {where}")
     session.close()
