@@ -208,6 +208,13 @@ class Session(Protocol):
         """Return a new session that holds the same tokens, sharing state where the backend can."""
         ...
 
+    def copy(self, other: Session) -> None:
+        """Replace what is held by what `other`, of the same backend, holds; share state where the backend can.
+
+        Raises OutOfMemory with both unchanged.
+        """
+        ...
+
     def save(self) -> SessionState:
         """Copy tokens and state out."""
         ...

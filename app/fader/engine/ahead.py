@@ -6,6 +6,7 @@ Knows one wish at a time, the newest. It never keeps a turn waiting: the engine 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from fader_backends.base import Backend, Message, Session
 from fader_backends.errors import Interrupted
@@ -83,7 +84,7 @@ class Ahead:
             self.working = False
 
     def _step_of(self, request: GenerationRequest, backend: Backend, hooks: Hooks) -> None:
-        session = self.sessions.take(backend, request.owner, hooks.make_room)
+        session = self.sessions.take(backend, request.owner, partial(hooks.make_room, backend))
         try:
             self._step(backend, hooks, request, session)
         finally:
@@ -93,7 +94,7 @@ class Ahead:
         if self._ids is None:
             self._ids = certain(backend, request)[: backend.context.length - 1]
             if request.owner not in self._done and self._ids:
-                hooks.restore_prefix(request, session, [*self._ids, self._ids[-1]])
+                hooks.restore_prefix(request, session, [*self._ids, self._ids[-1]], backend)
                 self._done[request.owner] = (len(session.tokens), 0)
             shared = common(session.tokens, self._ids)
             if shared < len(session.tokens) and len(self._ids) <= shared:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from fader_backends.base import Backend, Extension, SamplerSettings, Scores, Session
@@ -195,9 +196,9 @@ class Engine:
             self.tell.rendered(request, prompt)
             if dropped:
                 self.tell.trimmed(request, dropped, shorter)
-            session = self._sessions.take(backend, request.owner, hooks.make_room)
+            session = self._sessions.take(backend, request.owner, partial(hooks.make_room, backend))
             difference = difference_of(backend, session.tokens, prompt)
-            reuse, by = hooks.restore_prefix(request, session, prompt)
+            reuse, by = hooks.restore_prefix(request, session, prompt, backend)
             self.tell.prepared(request, self._ahead.account(request.owner, reuse.tokens))
             self.tell.restored(request, len(prompt), reuse, by, difference)
             self._rows.append(Row(request, backend, session, prompt, reuse.tokens, hooks, self.emit, self.clock))
@@ -233,7 +234,7 @@ class Engine:
         self._sessions.keep(request.owner, row.session)
         self._cancelled.discard(request.id)
         self.tell.finished(request, row.reason or "cancelled", text, ids, len(row.prompt) + len(ids))
-        row.hooks.keep_prefix(request, row.session)
+        row.hooks.keep_prefix(request, row.session, row.backend)
 
     def _fail(self, row: Row, error: Exception) -> None:
         self._rows.remove(row)
@@ -251,7 +252,7 @@ class Engine:
         except Interrupted:
             return []
         except OutOfMemory as error:
-            if self._sessions.drop_oldest() or parts[0][0].hooks.make_room():
+            if self._sessions.drop_oldest() or parts[0][0].hooks.make_room(backend):
                 return []
             if len(parts) == 1:
                 self._fail(parts[0][0], error)
