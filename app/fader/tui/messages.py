@@ -77,7 +77,9 @@ def foot_of(node: Node) -> tuple[str, str]:
             failure = record.failure if record else None
             parts = (failure.title, failure.detail, failure.next_step) if failure else ("The turn failed.",)
             said = " ".join(" ".join(part.split()) for part in parts if part)
-            left_out = "" if node.content else "\n  Later messages leave this one out. Up edits it, /regen asks it again."
+            left_out = (
+                "" if node.content else "\n  Later messages leave this one out. Up edits it, /regen asks it again."
+            )
             return f"✕ {said}{left_out}", "error"
         case "streaming":
             return "… still being written by another Fader", "muted"
