@@ -109,5 +109,32 @@ ALL = (
         "ratio",
         "lookup_copy:lookup_prose",
     ),
+    Bench(
+        "full-chain-cost",
+        "sampler chain per token, 150,000 entries, every sampler on",
+        "",
+        "ms",
+        1.5,
+        "a",
+        "chain_cost:full_chain_cost",
+    ),
+    Bench(
+        "turn2-vs-llama-server",
+        "TTFT of turn 2 after a 1,000-token turn",
+        "llama-server's for the same ids",
+        "ms",
+        1.0,
+        "ratio",
+        "against_server:turn2",
+    ),
+    Bench(
+        "tpot-vs-llama-server",
+        "TPOT over 256 tokens",
+        "llama-server's streamed TPOT",
+        "ms",
+        1.0,
+        "ratio",
+        "against_server:tpot",
+    ),
 )
 BENCHES = {bench.name: bench for bench in ALL}

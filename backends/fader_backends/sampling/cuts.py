@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from .candidates import Candidates, Floats, Tokens
+from .candidates import Candidates, Floats, Fresh, Tokens
 
 STRIDE = 64
 """Scores per group when looking for a lower bound of the k-th largest."""
@@ -47,12 +47,16 @@ def top_n_sigma(c: Candidates, n: float) -> Candidates:
     """Mask scores more than n standard deviations below the best (Tang et al., "Top-nσ", 2024); 0 is off."""
     if n <= 0.0 or len(c.tokens) <= 1:
         return c
-    finite = c.scores if c.scores.min() > -np.inf else c.scores[c.scores > -np.inf]
-    aside = finite - finite.mean()
+    finite, mean = c.scores, c.scores.mean()
+    if mean == -np.inf:
+        finite = c.scores[c.scores > -np.inf]
+        mean = finite.mean()
+    aside = finite - mean
     bound = finite.max() - np.float32(n * math.sqrt(float(np.dot(aside, aside)) / len(aside)))
-    scores = c.scores.copy()
-    scores[scores < bound] = -np.inf
-    return Candidates(c.tokens, scores)
+    places = np.flatnonzero(c.scores >= bound)
+    scores = np.full(len(c.scores), -np.inf, dtype=np.float32)
+    scores[places] = c.scores[places]
+    return Fresh(c.tokens, scores)
 
 
 def top_k(c: Candidates, k: int) -> Candidates:
@@ -99,13 +103,20 @@ def typical(c: Candidates, p: float, min_keep: int) -> Candidates:
     if p >= 1.0:
         return c
     odds = c.probabilities()
+    possible = np.flatnonzero(odds)
+    kept = _most_typical(odds[possible], p, min_keep)
+    if len(kept) < len(possible) or len(possible) == len(odds):
+        return c.keep(np.sort(possible[kept]))
+    return c.keep(np.sort(_most_typical(odds, p, min_keep)))
+
+
+def _most_typical(odds: Floats, p: float, min_keep: int) -> Tokens:
     with np.errstate(divide="ignore", invalid="ignore"):
         surprise = -np.log(odds)
         entropy = np.nansum(odds * surprise, dtype=np.float64)
         order = np.argsort(np.abs(surprise - np.float32(entropy)), kind="stable")
     mass = np.cumsum(odds[order], dtype=np.float64)
-    kept = max(int(np.searchsorted(mass, p, side="right")) + 1, min_keep)
-    return c.keep(np.sort(order[:kept]))
+    return order[: max(int(np.searchsorted(mass, p, side="right")) + 1, min_keep)]
 
 
 def xtc(c: Candidates, threshold: float, min_keep: int) -> Candidates:
