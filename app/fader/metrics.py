@@ -15,12 +15,14 @@ from fader_plugins.turn import (
     AnyEvent,
     Difference,
     Drafted,
+    DraftNumbers,
     Failed,
     Finished,
     GenerationRequest,
     Loaded,
     Numbers,
     Prefilled,
+    Prepared,
     Rendered,
     Restored,
     RunRecord,
@@ -68,12 +70,14 @@ class Stats(msgspec.Struct, kw_only=True):
     draft_ns: int = 0
     verify_ns: int = 0
     singles_ms: list[float] = []
+    drafts: dict[str, DraftNumbers] = {}
     reuse_tier: str = ""
     reuse_note: str = ""
     difference: Difference | None = None
     trimmed: Trimmed | None = None
     finished: Finished | None = None
     failure: Failure | None = None
+    prepared: Prepared | None = None
     adjusted: list[Adjusted] = []
     texts: list[str] = []
     ids: list[int] = []
@@ -98,15 +102,12 @@ class Stats(msgspec.Struct, kw_only=True):
                 self.prefilled_ns, self.processed = event.at_ns, event.done
             case Token():
                 self._token(event)
+            case Prepared():
+                self.prepared = event
             case Adjusted():
                 self.adjusted.append(event)
             case Drafted():
-                self.proposed += event.proposed
-                self.draft_ns += event.draft_ns
-                if event.proposed:
-                    self.verify_ns += event.verify_ns
-                else:
-                    self.singles_ms.append(event.verify_ns * MS)
+                self._drafted(event)
             case Finished():
                 self.finished = event
                 self._show(event.text, event.at_ns)
@@ -116,6 +117,26 @@ class Stats(msgspec.Struct, kw_only=True):
             case _:
                 pass
         return self
+
+    def _drafted(self, event: Drafted) -> None:
+        self.proposed += event.proposed
+        self.draft_ns += event.draft_ns
+        if event.proposed:
+            self.verify_ns += event.verify_ns
+        else:
+            self.singles_ms.append(event.verify_ns * MS)
+        for name in {*event.notes, event.by} - {None}:
+            assert name is not None
+            was = self.drafts.get(name) or DraftNumbers()
+            mine, guessed = name == event.by, name == event.by and event.proposed > 0
+            self.drafts[name] = DraftNumbers(
+                steps=was.steps + guessed,
+                proposed=was.proposed + mine * event.proposed,
+                kept=was.kept + mine * event.kept,
+                draft_ms=was.draft_ms + mine * event.draft_ns * MS,
+                verify_ms=was.verify_ms + guessed * event.verify_ns * MS,
+                note=event.notes.get(name, was.note),
+            )
 
     def _token(self, event: Token) -> None:
         self.output += 1
@@ -170,6 +191,10 @@ class Stats(msgspec.Struct, kw_only=True):
             draft_ms=self.draft_ns * MS,
             verify_ms=self.verify_ns * MS,
             single_ms=percentile(self.singles_ms, 50),
+            singles=len(self.singles_ms),
+            drafts=dict(self.drafts),
+            ready_tokens=self.prepared.ready if self.prepared else None,
+            vain_tokens=self.prepared.vain if self.prepared else None,
             reuse_tier=self.reuse_tier,
             reuse_note=self.reuse_note,
             load_ms=self.load_ms,

@@ -129,6 +129,10 @@ class Switchboard:
         Hooks(self.registry, enabled, self.fault).plan_request(draft)
         return draft
 
+    def look_ahead(self, draft: RequestDraft, typed: str) -> str | None:
+        """Return which part of a text being typed may be evaluated now; None when nobody wants that."""
+        return Hooks(self.registry, self.enabled(), self.fault).look_ahead(draft, typed)
+
     def cost_of(self, change: Callable[[Switchboard], None]) -> Cost:
         """Return what `change` would cost, by planning once as things stand and once with it done to a copy."""
         twin = Switchboard.__new__(Switchboard)

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
+
+if TYPE_CHECKING:  # a screen needs these nouns before it needs numpy, which takes as long as its first frame
+    import numpy as np
+    import numpy.typing as npt
 
 Scalar: TypeAlias = bool | int | float | str | None
-Scores: TypeAlias = npt.NDArray[np.float32]
+Scores: TypeAlias = "npt.NDArray[np.float32]"
 """Raw next-token scores (logits), shape (rows, vocabulary). The caller owns the array: no later call changes it."""
 
 Role: TypeAlias = Literal["system", "user", "assistant"]

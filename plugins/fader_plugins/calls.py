@@ -6,7 +6,8 @@ Knows what to do when a plugin raises: name it, report it, and go on without it 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import index
 from typing import Any, TypeVar
 
 import pluggy
@@ -14,7 +15,7 @@ from fader_backends.base import Backend, BackendInfo, Session
 from fader_backends.errors import FaderError, PluginFailed
 
 from .registry import Registry
-from .turn import AnyEvent, GenerationRequest, Numbers, Reading, RequestDraft, Reuse
+from .turn import AnyEvent, Draft, GenerationRequest, Numbers, Reading, RequestDraft, Reuse
 
 READINGS_MS = 50.0
 STRIKES = 3
@@ -70,6 +71,11 @@ class Hooks:
         session.rewind(kept)
         return Reuse(kept, reuse.tier, reuse.note), by
 
+    def look_ahead(self, draft: RequestDraft, typed: str) -> str | None:
+        """Return the part of a text being typed that may be evaluated; None when nobody wants that."""
+        answered = self._first("look_ahead", str, draft=draft, typed=typed)
+        return answered[0] if answered else None
+
     def engine_ready(self, request: GenerationRequest, backend: Backend) -> None:
         """Tell every plugin of a new model or context, also those that are off now."""
         for plugin in self.registry.usable():
@@ -86,10 +92,24 @@ class Hooks:
 
     def propose_tokens(
         self, request: GenerationRequest, history: Sequence[int], limit: int
-    ) -> tuple[Sequence[int], str | None]:
-        """Return guesses at the next tokens, at most `limit`, and who made them."""
-        answered = self._first("propose_tokens", Sequence, request=request, history=history, limit=limit)
-        return (answered[0][:limit], answered[1]) if answered else ((), None)
+    ) -> tuple[Sequence[int], str | None, dict[str, str]]:
+        """Return guesses at the next tokens, at most `limit`; who made them, or was last to say why not; all notes."""
+        by: str | None = None
+        notes: dict[str, str] = {}
+        arguments = {"request": request, "history": history, "limit": limit}
+        for answer, name in self._answers("propose_tokens", (Sequence, Draft), arguments):
+            draft = answer if isinstance(answer, Draft) else Draft(answer)
+            try:
+                tokens = tuple(index(token) for token in draft.tokens[:limit])
+            except TypeError as error:
+                self._drop(name, "propose_tokens", f"TypeError: it proposed what is no token: {error}")
+                continue
+            by = name
+            if draft.note:
+                notes[name] = draft.note
+            if tokens:
+                return tokens, name, notes
+        return (), by, notes
 
     def proposes(self) -> bool:
         """Whether any plugin could guess, so that nobody need be asked each step."""
@@ -149,17 +169,23 @@ class Hooks:
 
     def _first(self, hook: str, *kinds: type, **arguments: Any) -> tuple[Any, str] | None:
         """Ask for the first answer in pluggy's order; return it with the name of who gave it."""
+        return next(self._answers(hook, kinds, arguments), None)
+
+    def _answers(self, hook: str, kinds: tuple[type, ...], arguments: dict[str, Any]) -> Iterator[tuple[Any, str]]:
+        """Ask in pluggy's order, as long as the caller wants; yield answers that are not None, and who gave them."""
         for implementation in reversed(getattr(self.registry.manager.hook, hook).get_hookimpls()):
             name = implementation.plugin_name
             if name not in self.enabled:
                 continue
             try:
                 answer = self._only(hook, name)(**arguments)
-                if answer is not None:
-                    return _all_of(kinds, [answer])[0], name
+                if answer is None:
+                    continue
+                checked: Any = _all_of(kinds, [answer])[0]
             except (Exception, SystemExit) as error:  # a stranger's code; it is named and left out
                 self._drop(name, hook, f"{type(error).__name__}: {error}")
-        return None
+                continue
+            yield checked, name
 
     def _only(self, hook: str, name: str) -> pluggy.HookCaller:
         """Return the caller of one plugin's implementation."""

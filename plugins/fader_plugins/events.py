@@ -6,6 +6,7 @@ clock for all processes of a machine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -33,6 +34,15 @@ class Reuse(msgspec.Struct, frozen=True):
     """Where they were kept, such as `session`, `live`, `memory`, `disk`."""
     note: str = ""
     """One line for a person: why not more, and the likely cause."""
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """What a plugin answers to `propose_tokens`, with what it has to say about it."""
+
+    tokens: Sequence[int] = ()
+    """Empty passes the question on."""
+    note: str = ""
+    """One line for a person: how it goes, or why there are none."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -91,6 +101,15 @@ class Restored(Event, frozen=True):
     """Why not everything that was held could be used."""
 
 
+class Prepared(Event, frozen=True):
+    """What had been evaluated before the turn was sent."""
+
+    ready: int
+    """Prompt tokens that the turn found evaluated thanks to it."""
+    vain: int
+    """Tokens that were evaluated and not used."""
+
+
 class Prefilled(Event, frozen=True):
     """A part of the prompt's new tokens has been evaluated."""
 
@@ -130,8 +149,12 @@ class Drafted(Event, frozen=True):
     """Time to make the guesses."""
     verify_ns: int
     """Time of the evaluation, which other rows may have shared."""
+    batch: int = 0
+    """Tokens of all rows in that evaluation; 1 + proposed where a row was alone."""
     by: str | None = None
-    """The plugin that guessed."""
+    """The plugin that guessed; without guesses, the last one that said why it made none."""
+    notes: dict[str, str] = {}
+    """Plugin -> what it had to say before this step."""
 
 
 FinishReason: TypeAlias = Literal["end", "stop", "length", "context", "cancelled"]
@@ -160,7 +183,7 @@ class Failed(Event, frozen=True):
 
 
 class PluginFault(Event, frozen=True):
-    """A plugin raised or was too slow; it is switched off for this engine's life."""
+    """A plugin raised or was too slow; it is switched off until its settings or the model change."""
 
     plugin: str
     hook: str
@@ -174,6 +197,7 @@ AnyEvent: TypeAlias = (
     | Rendered
     | Trimmed
     | Restored
+    | Prepared
     | Prefilled
     | Token
     | Drafted

@@ -4,6 +4,7 @@ Order of calls:
 
     at start            backends
     at send             plan_request                    (app process)
+    while typing        look_ahead                      (app process)
     in the engine       engine_ready                    (engine process, after each load or new context)
                         restore_prefix                  (once per turn)
                         propose_tokens, observe         (each decode step)
@@ -24,7 +25,7 @@ from collections.abc import Sequence
 import pluggy
 from fader_backends.base import Backend, BackendInfo, Session
 
-from .turn import AnyEvent, GenerationRequest, Numbers, Reading, RequestDraft, Reuse
+from .turn import AnyEvent, Draft, GenerationRequest, Numbers, Reading, RequestDraft, Reuse
 
 hookspec = pluggy.HookspecMarker("fader")
 hookimpl = pluggy.HookimplMarker("fader")
@@ -50,6 +51,15 @@ def plan_request(draft: RequestDraft) -> None:
     """
 
 
+@hookspec(firstresult=True)
+def look_ahead(draft: RequestDraft, typed: str) -> str | None:
+    """Say which part of `typed`, not yet sent, the idle engine may evaluate; "" for what comes before it; None: nothing.
+
+    `draft` is the turn as it would be planned now; do not change it. Asked at word borders, after a paste, and when a reply has
+    ended. Must be quick: it runs between two key presses.
+    """
+
+
 # --- in the engine ----------------------------------------------------------------------------------------------------
 
 
@@ -72,6 +82,21 @@ def restore_prefix(request: GenerationRequest, session: Session, prompt: list[in
     """
 
 
+@hookspec(firstresult=True)
+def propose_tokens(request: GenerationRequest, history: Sequence[int], limit: int) -> Sequence[int] | Draft | None:
+    """Guess the tokens after `history` (prompt and reply so far), at most `limit`; none or None passes the question on.
+
+    Each guess is kept only while it equals the model's own choice, so guesses change the speed and nothing else. Called
+    once per step, with the same growing `history` all through a turn; do not change it. More than `limit` are cut. A
+    `Draft` carries a note that `readings` finds in `numbers.drafts`, also when it holds no tokens.
+    """
+
+
+@hookspec
+def observe(request: GenerationRequest, event: AnyEvent) -> None:
+    """Learn of an event of a running turn; now `Drafted`, once per step. Must be quick."""
+
+
 @hookspec
 def keep_prefix(request: GenerationRequest, session: Session) -> None:
     """Keep what you want of a session after its turn: save its state, or fork it. It holds prompt and reply.
@@ -83,20 +108,6 @@ def keep_prefix(request: GenerationRequest, session: Session) -> None:
 @hookspec(firstresult=True)
 def make_room() -> bool | None:
     """Close one session you hold, if any, and return True; the engine has run out of rows or memory."""
-
-
-@hookspec(firstresult=True)
-def propose_tokens(request: GenerationRequest, history: Sequence[int], limit: int) -> Sequence[int] | None:
-    """Guess the tokens after `history` (prompt and reply so far), at most `limit`; None or () passes.
-
-    Each guess is kept only while it equals the model's own choice, so guesses change the speed and nothing else. Called
-    once per step. More than `limit` are cut.
-    """
-
-
-@hookspec
-def observe(request: GenerationRequest, event: AnyEvent) -> None:
-    """Learn of an event of a running turn; now `Drafted`, once per step. Must be quick."""
 
 
 # --- while it streams -------------------------------------------------------------------------------------------------

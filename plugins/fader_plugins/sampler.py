@@ -12,8 +12,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fader_backends.base import SamplerSettings
 from fader_backends.errors import FaderError
-from fader_backends.gguf import inspect, recommended_sampling
-from fader_backends.sampling import check
 
 from .hookspecs import hookimpl
 from .sampler_text import bias_of, breakers_of, constraints_of, order_of, texts_of
@@ -126,6 +124,8 @@ info = PluginInfo(name="sampler", summary="Choose words at random within bounds 
 @hookimpl
 def plan_request(draft: RequestDraft) -> None:
     """Set the draft's sampler; an empty seed becomes a drawn one, so that every turn can be repeated."""
+    from fader_backends.sampling import check  # needs numpy, which the first frame does without
+
     settings = draft.settings(info.name, Sampler)
     recommended: Mapping[str, Any] = {}
     if settings.base == "model":
@@ -138,6 +138,7 @@ def plan_request(draft: RequestDraft) -> None:
 
 def of_model(model: str) -> Mapping[str, Any]:
     """Return what a model file recommends, as settings; nothing when it is not there or says nothing."""
+    from fader_backends.gguf import inspect, recommended_sampling
     from fader_backends.llamacpp.weights import find
 
     try:

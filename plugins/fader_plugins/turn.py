@@ -16,6 +16,7 @@ from fader_backends.errors import BadValue, Failure
 from .events import Adjusted as Adjusted
 from .events import AnyEvent as AnyEvent
 from .events import Difference as Difference
+from .events import Draft as Draft
 from .events import Drafted as Drafted
 from .events import Event as Event
 from .events import Failed as Failed
@@ -25,6 +26,7 @@ from .events import Loaded as Loaded
 from .events import Loading as Loading
 from .events import PluginFault as PluginFault
 from .events import Prefilled as Prefilled
+from .events import Prepared as Prepared
 from .events import Rendered as Rendered
 from .events import Restored as Restored
 from .events import Reuse as Reuse
@@ -157,6 +159,20 @@ def _settings(plugins: dict[str, PluginState], plugin: str, kind: type[S]) -> S:
         raise BadValue(f"Settings of plugin {plugin!r}: {error}.") from error
 
 
+class DraftNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """What one plugin's drafts came to in a turn. Tokens and milliseconds are sums over its steps."""
+
+    steps: int = 0
+    """Evaluations that checked its guesses."""
+    proposed: int = 0
+    kept: int = 0
+    draft_ms: float = 0.0
+    """Time it took to guess, also where it made no guess in the end."""
+    verify_ms: float = 0.0
+    note: str = ""
+    """What it last had to say."""
+
+
 class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     """A turn in numbers, as `fader.metrics.Stats` defines them. None: not known (yet), or undefined."""
 
@@ -186,6 +202,14 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     """Time of the evaluations that checked guesses."""
     single_ms: float | None = None
     """Median time of an evaluation without guesses in this turn: what a token costs without drafts."""
+    singles: int = 0
+    """How many such evaluations there were."""
+    drafts: dict[str, DraftNumbers] = {}
+    """By plugin."""
+    ready_tokens: int | None = None
+    """Prompt tokens evaluated before the turn was sent, and used; None when nothing was."""
+    vain_tokens: int | None = None
+    """Tokens evaluated ahead and not used."""
     reuse_tier: str = ""
     reuse_note: str = ""
     load_ms: float | None = None

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fader.chat import FLUSH_S, Chat, Turn, joined
+from fader.chat import FLUSH_S, Chat, Turn
 from fader.store import Store
 from fader.switchboard import Switchboard
-from fader_backends.base import Memory, Message
+from fader.turns import joined
+from fader_backends.base import Memory, Message, SamplerSettings
 from fader_backends.errors import EmptyPrompt, FaderError, Failure, StoreError
 from fader_plugins.turn import AnyEvent, Failed, Finished, FinishReason, GenerationRequest, RunRecord, Started, Token
 
@@ -26,6 +27,8 @@ class Desk:
         self.store = Store.open(folder / "fader.db", lambda: NOW)
         self.requests: list[GenerationRequest] = []
         self.cancelled: list[str] = []
+        self.prepared: list[GenerationRequest] = []
+        self.adjusted: list[tuple[str, SamplerSettings]] = []
         self.seconds = 0.0
         self.began: list[Turn] = []
         self.ended: list[Turn] = []
@@ -47,6 +50,12 @@ class Desk:
     def submit(self, request: GenerationRequest) -> None:
         self.requests.append(request)
         self.stored_at_submit = [f"{node.role}:{node.content}:{node.state}" for node in self.chat.nodes()]
+
+    def prepare(self, request: GenerationRequest) -> None:
+        self.prepared.append(request)
+
+    def adjust(self, request_id: str, sampler: SamplerSettings) -> None:
+        self.adjusted.append((request_id, sampler))
 
     def cancel(self, request_id: str) -> None:
         self.cancelled.append(request_id)

@@ -50,7 +50,7 @@ def test_it_starts_where_the_profile_says(board: Board) -> None:
     switches = board(plugins={"sampler": {"on": False, "top_k": 7}})
     assert not switches.states["sampler"].on
     assert switches.states["sampler"].settings["top_k"] == 7
-    assert switches.states["sampler"].settings["temperature"] == 0.8
+    assert switches.states["sampler"].settings["base"] == "llama.cpp"
     assert "sampler" not in switches.enabled()
     assert "kv_cache" in switches.enabled()
 
@@ -114,7 +114,6 @@ def test_set_typed_and_as_text(costly: Switchboard, name: str, key: str, value: 
         ("sampler", "temperature", math.inf, "from 0 to 5"),
         ("sampler", "temperature", math.nan, "from 0 to 5"),
         ("sampler", "temperature", "nan", "from 0 to 5"),
-        ("sampler", "temperature", None, "from 0 to 5"),
         ("sampler", "top_k", 1.5, "from 0 to 1000"),
         ("sampler", "top_k", True, "from 0 to 1000"),
         ("sampler", "penalty_window", -2, "at least -1"),
@@ -164,10 +163,11 @@ def changed(value: Any, kind: str) -> Any:
     if isinstance(value, bool):
         return not value
     if value is None:
-        return 5
+        texts = {"order": "top_k", "logit_bias": "3=1", "dry_breakers": '["x"]'}
+        return texts.get(kind, 0 if kind == "adaptive_decay" else 1)
     if isinstance(value, int | float):
         return value + 1 if kind not in ("top_p", "min_p") else 0.5
-    return {"one": "two"}.get(value, value + "x")
+    return {"one": "two", "llama.cpp": "neutral"}.get(value, value + "x")
 
 
 def test_costs_are_as_declared(costly: Switchboard) -> None:

@@ -73,5 +73,23 @@ ALL = (
         "a",
         "chain_cost:chain_cost",
     ),
+    Bench(
+        "lookup-copy",
+        "decode time of a copied text, 300 tokens, prompt_lookup on",
+        "the same, prompt_lookup off",
+        "ms",
+        0.67,
+        "ratio",
+        "lookup_copy:lookup_copy",
+    ),
+    Bench(
+        "lookup-prose",
+        "decode time of free prose at temperature 1, prompt_lookup on",
+        "the same, prompt_lookup off",
+        "ms",
+        1.03,
+        "ratio",
+        "lookup_copy:lookup_prose",
+    ),
 )
 BENCHES = {bench.name: bench for bench in ALL}

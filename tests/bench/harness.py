@@ -9,6 +9,7 @@ import importlib
 import itertools
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
@@ -89,8 +90,7 @@ Measure: TypeAlias = Callable[[int], float]
 def alternate(a: Measure, b: Measure, pairs: int, warm: int = 1) -> tuple[list[float], list[float], str]:
     """Run a and b in turn; return the values of the `pairs` calmest pairs, and a sentence on how they were chosen."""
     for number in range(-warm, 0):
-        a(number)
-        b(number)
+        print(f"warm-up ({a(number):.4g}, {b(number):.4g})", file=sys.stderr, flush=True)
     numbers = itertools.count()
 
     def pair() -> tuple[float, float]:
@@ -112,6 +112,8 @@ def calmest(measure: Callable[[], T], count: int) -> tuple[list[T], str]:
         watch = Others()
         value = measure()
         made.append((watch.cores(), value))
+        said = f"({', '.join(f'{one:.4g}' for one in value)})" if isinstance(value, tuple) else ""
+        print(f"run {len(made)} {said} other programs: {made[-1][0]:.2f} cores", file=sys.stderr, flush=True)
     kept = sorted(made, key=lambda one: one[0])[:count]
     said = f"the {count} calmest of {len(made)} runs"
     noise = max(others for others, _ in kept)

@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 import pytest
 from fader.engine import wire
+from fader.engine.child import LAST_SECONDS
 from fader.engine.remote import EngineProcess, cause
 from fader_plugins.registry import build
 from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, Prefilled, Token
@@ -99,11 +101,22 @@ def test_turns_through_the_process(remote: Remote, ask: Ask) -> None:
     assert pid is not None
     assert remote.says(ask("two")) == "two"
     assert pid == remote.process.pid
-    begin = time.monotonic()
     remote.process.close()
-    assert time.monotonic() - begin < 1.5, "it did not wait for its own farewell"
     assert remote.process.pid is None
     assert remote.events.empty(), "closing is no failure"
+
+
+@pytest.mark.slow
+def test_closing_is_quick(tmp_path: Path, ask: Ask) -> None:
+    """An idle engine goes at once, without waiting for its own farewell timer; the best of three on a busy machine."""
+    took_s = []
+    for _ in range(3):
+        remote = Remote(tmp_path / "engine.log")
+        remote.says(ask("warm"))
+        begin = time.monotonic()
+        remote.process.close()
+        took_s.append(time.monotonic() - begin)
+    assert min(took_s) < LAST_SECONDS
 
 
 def test_a_large_request_and_control_text(remote: Remote, ask: Ask) -> None:
@@ -169,6 +182,38 @@ def test_submitting_right_after_a_death(remote: Remote, ask: Ask) -> None:
             ends.append(event.request_id)
     assert {request.id for request in requests} == set(ends)
     assert remote.says(ask("last")) == "last", "no late second end of the others came in between"
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits on a process descriptor, which is Linux's")
+def test_news_of_an_old_death_blames_no_new_turn(tmp_path: Path, ask: Ask) -> None:
+    """A reader that learns late of its engine's death reports only the turns of that engine."""
+    remote, held, go_on = Remote(tmp_path / "engine.log"), threading.Event(), threading.Event()
+    warm, lost, new = ask("warm"), ask("lost" * 99, **SLOW), ask("new" * 99, **SLOW)
+
+    def emit(event: AnyEvent) -> None:
+        remote.events.put(event)
+        if event.request_id == lost.id and isinstance(event, Token) and not held.is_set():
+            held.set()
+            assert go_on.wait(PATIENCE_S)
+
+    remote.process.emit = emit
+    try:
+        remote.says(warm)
+        remote.process.submit(lost)
+        assert held.wait(PATIENCE_S)
+        pid = remote.process.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        assert ended(pid)
+        remote.process.submit(new)
+        remote.until(Token, lambda event: event.request_id == new.id)
+        go_on.set()
+        assert remote.until(Failed).request_id == lost.id
+        assert remote.until(Finished).request_id == new.id
+        assert remote.events.empty()
+    finally:
+        go_on.set()
+        remote.process.close()
 
 
 def test_an_engine_that_cannot_start(tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,41 @@ def words(bench: Bench) -> None:
     assert numbers.decode_tps * 45 == pytest.approx(rows["words"].value)
 
 
-EXERCISES: dict[str, Callable[[Bench], None]] = {"brief": brief, "shout": shout, "bookmarks": bookmarks, "words": words}
+def again(bench: Bench) -> None:
+    """A text of few words takes far fewer steps, says the same, and carries the note."""
+    said = "lighthouse keepers keep lighthouses; lighthouse keepers sleep in lighthouses " * 2
+    bench.board.switch("again", False)
+    assert reply(bench.say(said))[0] == said
+    bench.board.switch("again", True)
+    assert reply(bench.say(said))[0] == said
+    assert bench.stats is not None
+    numbers = bench.stats.numbers()
+    assert numbers.steps < 0.6 * numbers.output_tokens
+    assert numbers.drafts["again"].note.endswith(" words known")
+
+
+def luck(bench: Bench) -> None:
+    """It counts what another plugin's drafts came to, step by step."""
+    bench.board.switch("prompt_lookup", True)
+    bench.board.set("prompt_lookup", "adaptive", False)
+    said = "row your boat, " * 5
+    assert reply(bench.say(said))[0] == said
+    counted: Any = bench.registry.implementation("luck")
+    assert bench.stats is not None
+    mine = bench.stats.numbers().drafts["prompt_lookup"]
+    assert counted.proposed == {"prompt_lookup": mine.proposed}
+    assert counted.kept == {"prompt_lookup": mine.kept}
+    assert mine.kept > 0
+
+
+EXERCISES: dict[str, Callable[[Bench], None]] = {
+    "brief": brief,
+    "shout": shout,
+    "bookmarks": bookmarks,
+    "again": again,
+    "luck": luck,
+    "words": words,
+}
 
 
 @pytest.mark.parametrize("name", EXERCISES)

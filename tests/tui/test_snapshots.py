@@ -12,6 +12,7 @@ from fader_plugins.turn import Reading
 
 from .house import Scene, stage
 
+pytestmark = pytest.mark.slow
 FOLDER = Path(__file__).parent / "snapshots"
 REPLY = (
     "## Two phases\n\nA **prefill** reads the prompt; *decode* writes one token at a time.\n\n"
@@ -39,13 +40,15 @@ async def running(scene: Scene) -> None:
     scene.engine.say("**Streaming** with `code`\n\n```py\nx = 1\n```\nand 日本語 🎉")
     await scene.until(lambda: "🎉" in scene.text(), "the text")
     await scene.send("a waiting one")
+    scene.app.drawn_numbers = float("-inf")  # numbers are drawn twice a second; draw them for all tokens now
+    scene.app.feed(scene.app.viewed, [])  # type: ignore[arg-type]
 
 
 async def rack(scene: Scene) -> None:
     if scene.app.size.width < 120:
         await scene.pilot.press("f2")
     else:
-        scene.app.side.rack.focus()  # type: ignore[union-attr]
+        scene.app.side.rack.focus()
     await scene.pilot.press("home", "down")
 
 

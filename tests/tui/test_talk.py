@@ -91,8 +91,8 @@ async def test_a_waiting_message_is_sent_next(tmp_path: Path) -> None:
         scene.engine.begin()
         scene.engine.say("second")
         scene.engine.finish()
-        await scene.until(lambda: scene.app.transcript.running is None, "its end")
-        assert all(answer.settled for answer in scene.app.query(Answer))
+        await scene.until(lambda: len(scene.app.query(Answer)) == 2, "its end")
+        await scene.until(lambda: all(answer.settled for answer in scene.app.query(Answer)), "Markdown for both")
         assert [node.content for node in scene.app.transcript.nodes] == ["one", "first", "two", "second"]
 
 
@@ -122,6 +122,7 @@ async def test_escape_gives_up_editing_and_brings_the_draft_back(tmp_path: Path)
         assert scene.app.prompt.text == "a draft"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["ctrl+j", "shift+enter", "alt+enter"])
 async def test_new_lines(tmp_path: Path, key: str) -> None:
     async with stage(tmp_path) as scene:

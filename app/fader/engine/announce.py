@@ -19,6 +19,7 @@ from fader_plugins.turn import (
     FinishReason,
     GenerationRequest,
     PluginFault,
+    Prepared,
     Rendered,
     Restored,
     Reuse,
@@ -26,6 +27,7 @@ from fader_plugins.turn import (
     Trimmed,
 )
 
+from .fitting import Fitted
 from .resident import peak_rss_bytes
 
 EXCERPT = 6
@@ -50,9 +52,14 @@ class Announcer:
         """Tell that the prompt's ids are known."""
         self.emit(Rendered(request_id=request.id, at_ns=self.clock(), prompt_tokens=len(prompt)))
 
-    def trimmed(self, request: GenerationRequest, messages: int, tokens: int) -> None:
-        """Tell that the oldest messages were left out."""
-        self.emit(Trimmed(request_id=request.id, at_ns=self.clock(), messages=messages, tokens=tokens))
+    def fitted(self, request: GenerationRequest, fitted: Fitted) -> list[int]:
+        """Tell that the prompt's ids are known, and what was left out for it; return the ids."""
+        self.rendered(request, fitted.prompt)
+        if fitted.dropped:
+            self.emit(
+                Trimmed(request_id=request.id, at_ns=self.clock(), messages=fitted.dropped, tokens=fitted.shorter)
+            )
+        return fitted.prompt
 
     def restored(
         self, request: GenerationRequest, total: int, reuse: Reuse, by: str | None, difference: Difference | None
@@ -70,6 +77,12 @@ class Announcer:
                 difference=difference if by else None,
             )
         )
+
+    def prepared(self, request: GenerationRequest, account: tuple[int, int] | None) -> None:
+        """Tell what evaluating ahead was good for, if there was any."""
+        if account is not None:
+            ready, vain = account
+            self.emit(Prepared(request_id=request.id, at_ns=self.clock(), ready=ready, vain=vain))
 
     def finished(
         self, request: GenerationRequest, reason: FinishReason, text: str = "", ids: tuple[int, ...] = (), used: int = 0

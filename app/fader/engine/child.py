@@ -62,6 +62,8 @@ def _listen(inbox: BinaryIO, engine: Engine) -> None:
                 engine.submit(command.request)
             case wire.Cancel():
                 engine.cancel(command.request_id)
+            case wire.Prepare():
+                engine.prepare(command.request)
             case wire.Adjust():
                 engine.adjust(command.request_id, command.sampler)
     engine.close()

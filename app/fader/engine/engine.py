@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from fader_backends.base import Backend, Extension, SamplerSettings, Scores, Session
 from fader_backends.errors import FaderError, Interrupted, OutOfMemory
@@ -16,15 +17,24 @@ from fader_plugins.calls import Hooks
 from fader_plugins.registry import Registry
 from fader_plugins.turn import AnyEvent, GenerationRequest
 
-from .announce import Announcer, difference_of
+from .ahead import Ahead
+from .announce import Announcer, difference_of, failure_of
+from .faults import Faults
 from .fitting import fit
 from .model import LoadedModel
 from .row import Row
 from .scheduler import choose
 from .sessions import Sessions
 
-Evaluated = tuple[Row, Extension, Scores, int]
-"""A row, its part of a batch, the scores, and the nanoseconds the batch took."""
+
+class Wish(NamedTuple):
+    """A turn to prepare for, not to run."""
+
+    request: GenerationRequest
+
+
+Evaluated = tuple[Row, Extension, Scores, int, int]
+"""A row, its part of a batch, the scores, the nanoseconds the batch took, and its tokens."""
 
 
 class Engine:
@@ -38,18 +48,32 @@ class Engine:
         self.clock = clock
         self.model = LoadedModel(registry, emit, clock)
         self.tell = Announcer(emit, clock, self.model.memory)
-        self._inbox: queue.SimpleQueue[GenerationRequest | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[GenerationRequest | Wish | None] = queue.SimpleQueue()
         self._waiting: list[GenerationRequest] = []
         self._rows: list[Row] = []
         self._sessions = Sessions()
+        self._ahead = Ahead(self._sessions)
+        self._looking_ahead = False
         self._adjustments: queue.SimpleQueue[tuple[str, SamplerSettings]] = queue.SimpleQueue()
         self._cancelled: set[str] = set()
-        self._faulty: set[str] = set()
+        self._faults = Faults()
         self._closing = False
 
     def submit(self, request: GenerationRequest) -> None:
         """Queue a turn."""
-        self._inbox.put(request)
+        self._put(request)
+
+    def prepare(self, request: GenerationRequest) -> None:
+        """Evaluate, while nothing else is to do, what a turn is certain to begin with; its last message is being typed.
+
+        A newer wish or a turn ends it at once. No event tells of it but `Prepared` when the turn comes.
+        """
+        self._put(Wish(request))
+
+    def _put(self, item: GenerationRequest | Wish) -> None:
+        self._inbox.put(item)
+        if self._looking_ahead:
+            self.model.interrupt()
 
     def cancel(self, request_id: str) -> None:
         """Stop a turn, waiting or running, as soon as its present chunk allows; others are untouched."""
@@ -69,14 +93,14 @@ class Engine:
     def run(self) -> None:
         """Work until closed."""
         while not self._closing:
-            self._receive(block=not (self._rows or self._waiting))
+            self._receive(block=not (self._rows or self._waiting or self._ahead.wanted))
             self._work()
         self._finish()
 
     def run_until_idle(self) -> None:
         """Work until nothing is queued or running."""
         self._receive(block=False)
-        while (self._rows or self._waiting) and not self._closing:
+        while (self._rows or self._waiting or self._ahead.wanted) and not self._closing:
             self._work()
             self._receive(block=False)
         if self._closing:
@@ -96,7 +120,10 @@ class Engine:
                 return
             if request is None:
                 return
-            self._waiting.append(request)
+            if isinstance(request, Wish):
+                self._ahead.wish(request.request)
+            else:
+                self._waiting.append(request)
             block = False
 
     def _work(self) -> None:
@@ -106,7 +133,10 @@ class Engine:
         self._adjust_rows()
         while self._waiting and self._fits(self._waiting[0]):
             self._start(self._waiting.pop(0))
-        if self._closing or not self._rows:
+        if self._closing:
+            return
+        if not self._rows:
+            self._look_ahead()
             return
         backend = self.model.backend
         assert backend is not None
@@ -119,6 +149,34 @@ class Engine:
                 self._fail(row, error)
         for evaluated in self._evaluate(backend, parts) if parts else ():
             self._advance(*evaluated)
+
+    def _look_ahead(self) -> None:
+        """Evaluate a little of what is certain; whatever is put in the inbox meanwhile interrupts it."""
+        request = self._ahead.request
+        self._looking_ahead = True
+        try:
+            if request is None or not self._inbox.empty():
+                return
+            fresh = not self.model.serves(request)
+            if fresh and self.model.backend is not None:
+                self._ahead.drop()  # what is loaded stays until a turn is really sent
+                return
+            backend = self.model.ready(request, lambda: self._closing)
+            hooks = self._hooks(request)
+            if fresh:
+                hooks.engine_ready(request, backend)
+            self._ahead.step(backend, hooks)
+        except Interrupted:
+            pass
+        except Exception as error:  # the turn itself will meet and show it; until then nobody asked
+            failure_of(error)
+            self._ahead.drop()
+        finally:
+            self._looking_ahead = False
+
+    def _forget(self) -> None:
+        self._sessions.forget()
+        self._ahead.forget()
 
     def _drop_cancelled(self) -> None:
         for request in [request for request in self._waiting if request.id in self._cancelled]:
@@ -153,18 +211,16 @@ class Engine:
         try:
             fresh = not self.model.serves(request)
             if fresh:
-                self._sessions.forget()
+                self._forget()
             backend = self.model.ready(request, lambda: request.id in self._cancelled or self._closing)
             hooks = self._hooks(request)
             if fresh:
                 hooks.engine_ready(request, backend)
-            prompt, dropped, shorter = fit(backend, request)
-            self.tell.rendered(request, prompt)
-            if dropped:
-                self.tell.trimmed(request, dropped, shorter)
+            prompt = self.tell.fitted(request, fit(backend, request))
             session = self._sessions.take(backend, request.owner, hooks.make_room)
             difference = difference_of(backend, session.tokens, prompt)
             reuse, by = hooks.restore_prefix(request, session, prompt)
+            self.tell.prepared(request, self._ahead.account(request.owner, reuse.tokens))
             self.tell.restored(request, len(prompt), reuse, by, difference)
             self._rows.append(Row(request, backend, session, prompt, reuse.tokens, hooks, self.emit, self.clock))
         except Interrupted:
@@ -178,10 +234,10 @@ class Engine:
 
     def _hooks(self, request: GenerationRequest) -> Hooks:
         def fault(plugin: str, hook: str, detail: str) -> None:
-            self._faulty.add(plugin)
+            self._faults.add(request, plugin)
             self.tell.fault(request, plugin, hook, detail)
 
-        return Hooks(self.registry, request.enabled - self._faulty, fault)
+        return Hooks(self.registry, request.enabled - self._faults.left_out(request), fault)
 
     def _cancel_row(self, row: Row) -> None:
         row.reason = "cancelled"
@@ -227,16 +283,16 @@ class Engine:
                 self._fail(parts[0][0], error)
                 return []
         else:
-            took = self.clock() - begin
-            return [(row, part, one, took) for (row, part), one in zip(parts, scores, strict=True)]
+            took, batch = self.clock() - begin, sum(len(part.tokens) for _, part in parts)
+            return [(row, part, one, took, batch) for (row, part), one in zip(parts, scores, strict=True)]
         done: list[Evaluated] = []
         for part in parts:
             done += self._evaluate(backend, [part])
         return done
 
-    def _advance(self, row: Row, part: Extension, scores: Scores, took_ns: int) -> None:
+    def _advance(self, row: Row, part: Extension, scores: Scores, took_ns: int, batch: int) -> None:
         try:
-            row.give(part, scores, took_ns)
+            row.give(part, scores, took_ns, batch)
         except Exception as error:  # every failure of a turn becomes its Failed event; the engine goes on
             self._fail(row, error)
             return

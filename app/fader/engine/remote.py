@@ -76,6 +76,10 @@ class EngineProcess:
         """Ask the engine to use other sampler settings from that reply's next token on."""
         self._say(wire.Adjust(request_id, sampler))
 
+    def prepare(self, request: GenerationRequest) -> None:
+        """Ask the engine to evaluate what this turn is certain to begin with; does nothing while it does not live."""
+        self._say(wire.Prepare(request))
+
     def _say(self, command: wire.Command) -> None:
         with self._lock:
             process = self._process

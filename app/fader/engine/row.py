@@ -6,6 +6,7 @@ Knows its own session and generator, not the other rows, not how batches are cho
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 import numpy as np
 from fader_backends.base import Backend, Extension, Pick, SamplerSettings, Scores, Session
@@ -51,7 +52,9 @@ class Row:
         self._sampled_ns: int | None = None
         self._draft_ns = 0
         self._verify_ns = 0
+        self._batch = 0
         self._guesser: str | None = None
+        self._notes: dict[str, str] = {}
         propose = self._propose if hooks.proposes() else nothing
         self._generator = decode(prompt, held, self._sample, request.keep_state, propose)
         self._step: Step = next(self._generator)
@@ -84,17 +87,21 @@ class Row:
         room = min(context.length - len(history), context.batch - 1)
         if request.max_tokens is not None:
             room = min(room, request.max_tokens - (len(history) - len(self.prompt)) - 1)
-        self._draft_ns, self._guesser = 0, None
+        self._draft_ns, self._guesser, self._notes = 0, None, {}
         if room <= 0 or (history[-1] in self.backend.end_tokens and not request.ignore_end):
             return ()
-        guesses, self._guesser = self.hooks.propose_tokens(request, history, room)
+        guesses, self._guesser, self._notes = self.hooks.propose_tokens(request, history, room)
         self._draft_ns = self.clock() - begin
-        return guesses
+        return list(takewhile(range(self.backend.facts.vocabulary).__contains__, guesses))
 
-    def give(self, part: Extension, scores: Scores, took_ns: int) -> None:
-        """Take the scores of a part that was evaluated in `took_ns`; at the end of a step, sample and go on."""
+    def give(self, part: Extension, scores: Scores, took_ns: int, batch: int) -> None:
+        """Take the scores of a part; at the end of a step, sample and go on.
+
+        It was evaluated in `took_ns`, in a batch of `batch` tokens of all rows.
+        """
         self._done += len(part.tokens)
         self._verify_ns += took_ns
+        self._batch += batch
         if part.rows:
             self._scores.append(scores)
         if self.prefilling:
@@ -104,20 +111,22 @@ class Row:
         if self.remaining:
             return
         gathered = self._scores[0] if len(self._scores) == 1 else np.concatenate(self._scores)
-        proposed, draft_ns, by = self._step.rows - 1, self._draft_ns, self._guesser
+        told = self._step.rows - 1, self._draft_ns, self._guesser, self._notes
         self._step = self._generator.send(gathered)
         self._done, self._scores = 0, []
         at_ns = self._sampled_ns or self.clock()
         if not self.prefilling:
-            self._tell(proposed, draft_ns, by, at_ns)
-        self._verify_ns = 0
+            self._tell(at_ns, *told)
+        self._verify_ns = self._batch = 0
         for pick in self._step.picks:
             self._accept(pick, at_ns, drafted=pick is not self._step.picks[-1])
             if self.reason:
                 break
         self.steps += 1
 
-    def _tell(self, proposed: int, draft_ns: int, by: str | None, at_ns: int) -> None:
+    def _tell(self, at_ns: int, proposed: int, draft_ns: int, by: str | None, notes: dict[str, str]) -> None:
+        if not self.hooks.proposes():
+            return
         event = Drafted(
             request_id=self.request.id,
             at_ns=at_ns,
@@ -126,11 +135,12 @@ class Row:
             kept=len(self._step.picks) - 1,
             draft_ns=draft_ns,
             verify_ns=self._verify_ns,
+            batch=self._batch,
             by=by,
+            notes=notes,
         )
-        if self.hooks.proposes():
-            self.emit(event)
-            self.hooks.observe(self.request, event)
+        self.emit(event)
+        self.hooks.observe(self.request, event)
 
     def _accept(self, pick: Pick, at_ns: int, drafted: bool) -> None:
         request = self.request

@@ -34,7 +34,13 @@ class Adjust(msgspec.Struct, frozen=True, tag=True):
     sampler: SamplerSettings
 
 
-Command: TypeAlias = Submit | Cancel | Adjust
+class Prepare(msgspec.Struct, frozen=True, tag=True):
+    """Evaluate what this turn is certain to begin with, while nothing else is to do."""
+
+    request: GenerationRequest
+
+
+Command: TypeAlias = Submit | Cancel | Adjust | Prepare
 
 encoder = msgspec.msgpack.Encoder()
 commands: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)

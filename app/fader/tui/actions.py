@@ -105,7 +105,7 @@ class Actions(Switches):
         self.push_screen(ChatList(chat.store, self.house.now, busy), contained_callback(self, chosen))
 
     def action_rack(self) -> None:
-        """Show or hide the rack, and give it the keys when it appears."""
+        """Give the keys to the rack, showing it when it is hidden; hide it when it has them."""
         self._part("rack")
 
     def action_numbers(self) -> None:
@@ -113,18 +113,24 @@ class Actions(Switches):
         self._part("numbers")
 
     def _part(self, name: str) -> None:
-        if self.side is None:
+        rack = self.side.rack
+        if name == "rack" and self._shown(name) and not rack.has_focus:
+            rack.focus()
             return
         wide = self.screen.has_class("-wide")
-        kind = f"{name}-off" if wide else f"{name}-on"
-        self.screen.toggle_class(kind)
-        shown = self.screen.has_class(kind) != wide
+        self.screen.toggle_class(f"{name}-off" if wide else f"{name}-on")
+        shown = self._shown(name)
         if shown and not wide:
             self.screen.remove_class("numbers-on" if name == "rack" else "rack-on")
         if shown and name == "rack":
-            self.side.rack.focus()
+            rack.focus()
         else:
             self.prompt.focus()
+
+    def _shown(self, name: str) -> bool:
+        if self.screen.has_class("-wide"):
+            return not self.screen.has_class(f"{name}-off")
+        return self.screen.has_class(f"{name}-on")
 
     def action_help(self) -> None:
         """Show keys, commands, and the definition of every number."""

@@ -8,16 +8,14 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 from fader_backends.errors import FaderError, Failure
 from fader_plugins.turn import PluginFault
-from textual.app import ComposeResult, SystemCommand
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.screen import Screen
 
 from . import bars, theme
 from .bars import Bar
@@ -27,6 +25,7 @@ from .house import House, Memory, recall, remember
 from .messages import numbers_of
 from .prompt import Prompt
 from .screen_cost import ScreenCost
+from .side import Side
 from .talk import Talk
 from .transcript import Transcript
 
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from ..chat import Chat, Turn
     from ..profiles import Profile
     from .house import RunningEngine
-    from .side import Side
 
 NUMBERS_S = 0.5
 """How often the numbers are drawn while a reply runs."""
@@ -70,28 +68,38 @@ class FaderApp(Talk):
         self.memory = recall(self.paths.state)
         self.register_theme(theme.DARK)
         self.register_theme(theme.LIGHT)
-        self.theme = self.memory.theme if self.memory.theme in self.available_themes else theme.DARK.name
+        self.begin_with(self.memory.theme if self.memory.theme in self.available_themes else theme.DARK.name)
         self.frames = Frames(self.draw)
         self.cost = ScreenCost()
         self.transcript = Transcript()
         self.prompt = Prompt(self.memory.draft)
-        self.side: Side | None = None
+        self.side = Side(self.show_state, self.adjust)
         self.chat: Chat | None = None
         self.engine: RunningEngine | None = None
         self.viewed: Turn | None = None
         self.seen = 0
         self.drawn_numbers = 0.0
         self.editing = None
+        self.read = 0
         self.early: list[str] | None = []
         self.problem: Failure | None = None
         self.numbers = None
         self.interrupted_at = float("-inf")
+
+    def begin_with(self, name: str) -> None:
+        """Set the first theme. Assigning `theme` would parse the whole style sheet a second time."""
+        self.set_reactive(App.theme, name)
+        self.stylesheet.set_variables(self.get_css_variables())
+        dark = self.current_theme.dark
+        for kind, on in (("-dark-mode", dark), ("-light-mode", not dark), (f"-theme-{name}", True)):
+            self.set_class(on, kind, update=False)
 
     def compose(self) -> ComposeResult:
         """Build the parts of the first frame."""
         yield Bar("title")
         with Horizontal(id="body"):
             yield self.transcript
+            yield self.side
         yield Bar("waiting")
         yield self.prompt
         yield Bar("context")
@@ -107,8 +115,12 @@ class FaderApp(Talk):
         self.call_after_refresh(self.open_house)
 
     async def open_house(self) -> None:
-        """Find the plugins, open the conversations, start the engine; then send what was typed meanwhile."""
+        """Find the plugins and show them; then, when they are on the screen, the rest."""
         await self.open_side()
+        self.call_after_refresh(self.open_rest)
+
+    def open_rest(self) -> None:
+        """Open the conversations, start the engine, and send what was typed meanwhile."""
         self.open_chat()
         early, self.early = self.early, None
         for text in early or ():
@@ -122,11 +134,8 @@ class FaderApp(Talk):
     async def open_side(self) -> None:
         """Find the plugins and show their switches."""
         from ..switchboard import Switchboard
-        from .side import Side
 
         registry = await asyncio.to_thread(self.house.registry)
-        self.side = Side(self.show_state)
-        await self.query_one("#body").mount(self.side)
         try:
             board = Switchboard(registry, self.profile, self.side.fault)
         except FaderError as error:
@@ -143,7 +152,7 @@ class FaderApp(Talk):
         """Open the conversations and start the engine. Tried again at the next sending when it fails."""
         from ..chat import Chat
 
-        if self.side is None or self.side.board is None:
+        if self.side.board is None:
             return
         store = self.house.store()
         if store.notice:
@@ -166,6 +175,7 @@ class FaderApp(Talk):
             self.notify("There is no earlier conversation yet: this is a new one.", markup=False)
         self.show_title()
         self.engine.start()
+        self.look_ahead()
 
     # --- what the controller says (`Viewer`) --------------------------------------------------------------------------
 
@@ -218,13 +228,13 @@ class FaderApp(Talk):
         numbers = turn.stats.numbers()
         if numbers.finish_reason != "failed" or numbers.output_tokens:
             self.numbers = numbers
-        if self.side is not None:
-            whole = numbers.finish_reason in ("end", "stop", "length")
-            self.side.show_numbers(numbers, self.cost.readings(), whole)
+        whole = numbers.finish_reason in ("end", "stop", "length")
+        self.side.show_numbers(numbers, self.cost.readings(), whole)
         if numbers.finish_reason == "context":
             step = "Start a new chat (Ctrl+N), edit the last message (Up), or give kv_cache a longer context (F2)."
             self.tell(Failure("The context is full.", "The reply was stopped there; nothing was cut away.", step))
         self.show_state()
+        self.look_ahead()
 
     @contained
     async def show_path(self) -> None:
@@ -234,9 +244,12 @@ class FaderApp(Talk):
             nodes = self.chat.nodes()
             self.numbers = numbers_of(nodes)
             await self.transcript.show(nodes)
+            if self.numbers is not None:
+                self.side.show_numbers(self.numbers, (), False)
         self.show_title()
         self.show_empty()
         self.show_state()
+        self.look_ahead()
 
     # --- frames -------------------------------------------------------------------------------------------------------
 
@@ -247,7 +260,7 @@ class FaderApp(Talk):
             return bool(events)
         for event in events:
             try:
-                if isinstance(event, PluginFault) and self.side is not None:
+                if isinstance(event, PluginFault):
                     self.side.fault(event.plugin, event.hook, event.detail)
                 chat.on_event(event)
             except Exception as error:  # one bad event must not lose the others
@@ -272,15 +285,8 @@ class FaderApp(Talk):
             if events:
                 self.call_after_refresh(self.cost.painted, events[-1].at_ns)
             self.numbers = turn.stats.numbers()
-            if self.side is not None:
-                self.side.show_numbers(self.numbers, self.cost.readings(), False)
+            self.side.show_numbers(self.numbers, self.cost.readings(), False)
             self.show_context()
-
-    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:  # noqa: ARG002 - Textual's signature
-        """Offer everything there is in the palette."""
-        from . import commands
-
-        yield from commands.palette(self)
 
     def shut(self) -> None:
         """Keep the draft and end what runs; called when the terminal is restored."""

@@ -5,15 +5,18 @@ Knows the switchboard, not the screen.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from fader_backends.errors import FaderError
-from fader_plugins.registry import Plugin
 from fader_plugins.turn import Cost
 
-from ..switchboard import Switchboard
 from .fields import Field, fields
+
+if TYPE_CHECKING:
+    from fader_plugins.registry import Plugin
+
+    from ..switchboard import Switchboard
 
 WHEN: dict[Cost, str] = {
     "live": "at once",
@@ -101,7 +104,7 @@ def cost(board: Switchboard, line: Line) -> str:
         if field is None:
             return WHEN[board.cost_of(lambda twin: twin.switch(name, not line.on))]
         if not line.on:
-            return "once it is on, " + WHEN[field.cost]
+            return "once it is on, " + WHEN["turn" if field.cost == "live" else field.cost]
         other = field.stepped(line.value, 1)
         other = field.stepped(line.value, -1) if other == line.value else other
         if other == line.value:

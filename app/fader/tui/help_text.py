@@ -40,7 +40,7 @@ KEYS: list[Section] = [
     (
         "Everything else",
         [
-            ("F2", "rack: switches and settings"),
+            ("F2", "rack: switches and settings; once more hides it"),
             ("F3", "numbers"),
             ("Ctrl+P", "all commands, by name"),
             ("Ctrl+N", "new chat"),
@@ -60,7 +60,7 @@ CHANGE = (
 )
 
 
-def sections(side: Side | None) -> list[Section]:
+def sections(side: Side) -> list[Section]:
     """Return all sections; numbers as the plugins that are on define them."""
-    rows = numbers_help([*(side.readings(Numbers()) if side else []), *ScreenCost().readings()])
+    rows = numbers_help([*side.readings(Numbers()), *ScreenCost().readings()])
     return [*KEYS, ("Commands", help_rows()), ("Numbers", [*rows, BAR, CHANGE])]

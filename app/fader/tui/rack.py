@@ -71,7 +71,7 @@ class Rack(ScrollView, can_focus=True):
             self.plugin = plugin
 
     class Looked(Message):
-        """The cursor stands on another row, or that row changed."""
+        """The cursor stands on another row, or that row changed; None: the keys are elsewhere."""
 
         def __init__(self, line: Line | None) -> None:
             super().__init__()
@@ -100,7 +100,11 @@ class Rack(ScrollView, can_focus=True):
             for place, (before, after) in enumerate(zip(old, lines, strict=True)):
                 if before != after:
                     self._repaint(place)
-        self.post_message(self.Looked(self.line))
+        self.look()
+
+    def look(self) -> None:
+        """Tell which row is looked at; none while the keys are elsewhere."""
+        self.post_message(self.Looked(self.line if self.has_focus else None))
 
     def _repaint(self, place: int) -> None:
         self.refresh(Region(0, place - self.scroll_offset.y, self.size.width, 1))
@@ -217,11 +221,13 @@ class Rack(ScrollView, can_focus=True):
         if self.line is None or not self.line.reachable:
             self.action_move(0)
         self._repaint(self.cursor)
+        self.post_message(self.Looked(self.line))  # `has_focus` is set only after this handler
 
     def on_blur(self) -> None:
         """Give up an entry that was not finished."""
         self.typed = None
         self._repaint(self.cursor)
+        self.post_message(self.Looked(None))
 
     # --- drawing ------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from fader_plugins.turn import Reading
 from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
@@ -35,7 +35,7 @@ class ChatList(ModalScreen[str | None]):
         *CLOSE,
         ("down", "cursor(1)", "Down"),
         ("up", "cursor(-1)", "Up"),
-        ("delete", "delete", "Delete"),
+        Binding("delete", "delete", "Delete", priority=True),
     ]
 
     def __init__(self, store: Store, now: Callable[[], datetime], busy: str | None) -> None:

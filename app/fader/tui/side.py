@@ -6,17 +6,15 @@ Knows the switchboard and readings; whether it stands beside the transcript or o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fader_backends.errors import BadValue
-from fader_plugins.calls import Hooks
 from fader_plugins.turn import Numbers, Reading
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
-from ..switchboard import Switchboard
 from . import desk
 from .compare import Comparison
 from .contain import contained
@@ -24,16 +22,24 @@ from .flow import clean
 from .overlay import Overlay
 from .rack import Rack
 
+if TYPE_CHECKING:
+    from fader_plugins.calls import Hooks
+
+    from ..switchboard import Switchboard
+
+HINT = "F2 brings the keys here. Each switch and setting then says here what it does, and when a change acts."
 HEADING = "Rack        Space on/off  ←→ set  ⏎ type"
 
 
 class Side(Vertical):
     """The column with rack and numbers. Empty until `open`."""
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self, changed: Callable[[], None], adjusted: Callable[[str, str], None]) -> None:
         super().__init__(id="side")
         self.changed = changed
         """Called after a switch or setting was changed."""
+        self.adjusted = adjusted
+        """Called with plugin and key after a setting was changed."""
         self.board: Switchboard | None = None
         self.comparison = Comparison()
         self.faults: dict[str, str] = {}
@@ -82,6 +88,7 @@ class Side(Vertical):
         """Change a setting. Raises FaderError."""
         self._board().set(name, key, value)
         self._acted()
+        self.adjusted(name, key)
 
     def _acted(self) -> None:
         self.comparison.switched()
@@ -120,7 +127,8 @@ class Side(Vertical):
         """Explain the row under the cursor, and say what changing it costs before it is changed."""
         help_line = self.query_one("#rack-help", Static)
         if event.line is None or self.board is None:
-            help_line.update("")
+            # Nothing is planned before somebody looks: planning imports what the plugins need.
+            help_line.update(Content.styled(HINT, "dim"))
             return
         text, cost = desk.explain(self.board, event.line)
         parts = [Content(clean(text))]
@@ -135,6 +143,8 @@ class Side(Vertical):
         if self.board is None:
             return []
         if self.hooks is None:
+            from fader_plugins.calls import Hooks
+
             enabled = {name for name in self.board.enabled() if name not in self.faults}
             self.hooks = Hooks(self.board.registry, enabled, self.fault)
         return self.hooks.readings(numbers)

@@ -21,21 +21,18 @@ class Switches(Lines):
 
     def throw(self, name: str, on: bool) -> None:
         """Throw a plugin's switch. Raises FaderError."""
-        if self.side is not None:
-            self.side.throw(name, on)
-            self.notify(f"{name} is {'on' if on else 'off'} from the next turn.", markup=False, timeout=2)
+        self.side.throw(name, on)
+        self.notify(f"{name} is {'on' if on else 'off'} from the next turn.", markup=False, timeout=2)
 
     def set_value(self, name: str, key: str, value: Any) -> None:
         """Change a setting. Raises FaderError."""
-        if self.side is not None:
-            self.side.set_value(name, key, value)
+        self.side.set_value(name, key, value)
 
     def use_profile(self, name: str) -> None:
         """Take switches, settings and model from another profile, from the next turn on. Raises FaderError."""
         from ..switchboard import Switchboard
 
         chat, side = self.ready(), self.side
-        assert side is not None
         profile = profiles.load(name, self.paths)
         chat.board = Switchboard(chat.board.registry, profile, side.fault)
         self.profile = profile

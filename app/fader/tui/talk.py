@@ -5,10 +5,13 @@ Knows the app's parts by name; `app.py` puts them together.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from fader_backends.errors import EmptyPrompt, FaderError
 from textual import events
+from textual.app import SystemCommand
+from textual.screen import Screen
 
 from .actions import Actions
 from .contain import contained
@@ -71,6 +74,24 @@ class Talk(Actions):
             self.prompt.take(event.text)
 
     @contained
+    def on_text_area_changed(self) -> None:
+        """Let the idle engine read along, at word borders and after a paste."""
+        typed = self.prompt.text
+        if typed[-1:].isspace() or abs(len(typed) - self.read) > 1:
+            self.look_ahead()
+        self.read = len(typed)
+
+    def look_ahead(self) -> None:
+        """Let the idle engine evaluate what is certain of the next prompt."""
+        if self.chat is not None and not self.prompt.draft.startswith("/"):
+            self.chat.look_ahead(self.prompt.draft, self.editing is not None)
+
+    def adjust(self, plugin: str, key: str) -> None:
+        """Pass a changed setting on to the running reply."""
+        if self.chat is not None:
+            self.chat.adjust(plugin, key)
+
+    @contained
     def on_prompt_edit_last(self) -> None:
         """Up in an empty prompt."""
         self.action_edit_last()
@@ -84,6 +105,7 @@ class Talk(Actions):
     def on_prompt_attached(self) -> None:
         """Show what is kept beside the text."""
         self.show_state()
+        self.look_ahead()
 
     @contained
     def on_prompt_move(self, event: Prompt.Move) -> None:
@@ -113,3 +135,9 @@ class Talk(Actions):
             self.open_url(event.href)
         else:
             self.notify(f"Not a web address, so it was not opened: {event.href}", markup=False)
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:  # noqa: ARG002 - Textual's signature
+        """Offer everything there is in the palette."""
+        from . import commands
+
+        yield from commands.palette(self)

@@ -6,7 +6,8 @@ view under somebody who reads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import ClassVar
 
 from textual import events
@@ -62,7 +63,7 @@ class Transcript(VerticalScroll):
         self.first = 0
         self.running: ReplyView | None = None
         self.following = True
-        self.loading = False
+        self.fetching = False
         self.current: Said | None = None
 
     def compose(self) -> ComposeResult:
@@ -73,7 +74,7 @@ class Transcript(VerticalScroll):
 
     async def show(self, nodes: Sequence[Node]) -> None:
         """Show other messages, from the end."""
-        with self.app.batch_update():
+        with self._at_once():
             await self.query(".said").remove()
             await self._drop_running()
             self.nodes, self.current, self.following = list(nodes), None, True
@@ -85,7 +86,7 @@ class Transcript(VerticalScroll):
 
     async def begin(self, question: Node) -> ReplyView:
         """Show a question and return the window for its reply."""
-        with self.app.batch_update():
+        with self._at_once():
             self.query_one("#empty").display = False
             await self._drop_running()
             for answer in self.query(Answer):
@@ -103,7 +104,7 @@ class Transcript(VerticalScroll):
         """Put the finished reply where the running one was. `now`: make it Markdown at once."""
         stick = self.following
         answer = Answer(reply)
-        with self.app.batch_update():
+        with self._at_once():
             if self.running is not None:
                 answer.styles.min_height = self.running.styles.height
             self.nodes.append(reply)
@@ -125,6 +126,14 @@ class Transcript(VerticalScroll):
         if self.running is not None:
             self.running.follow()
         self.scroll_end(animate=False, immediate=False)
+
+    @contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """Paint what happens inside in one go."""
+        with self.app.batch_update():
+            yield
+        # The end of a batch wakes the app but not the screen, which would lay out only with its next message.
+        self.screen.check_idle()
 
     def _widget(self, node: Node) -> Said:
         return Question(node) if node.role == "user" else Answer(node)
@@ -155,25 +164,30 @@ class Transcript(VerticalScroll):
         if round(old_value) == round(new_value):
             return
         self.following = new_value >= self.max_scroll_y - 1
-        if new_value < 3 and new_value < old_value and self.first and not self.loading:
-            self.loading = True
+        if new_value < 3 and new_value < old_value and self.first and not self.fetching:
+            self.fetching = True
             self.call_later(self._load_older)
 
     async def _load_older(self) -> None:
         start = max(self.first - PAGE, 0)
         widgets = [self._widget(node) for node in self.nodes[start : self.first]]
-        height = self.virtual_size.height
-        with self.app.batch_update():
+        before, at = self.virtual_size.height, self.scroll_y
+        with self._at_once():
             await self.mount_all(widgets, before=self.query(".said").first())
             self.first = start
             for widget in widgets:
                 if isinstance(widget, Answer):
                     await widget.settle()
-        self.call_after_refresh(self._keep_place, height)
+        self._keep_place(before, at, before, 30)
 
-    def _keep_place(self, height: int) -> None:
-        self.scroll_to(y=self.scroll_y + self.virtual_size.height - height, animate=False)
-        self.loading = False
+    def _keep_place(self, before: int, at: float, seen: int, tries: int) -> None:
+        """Scroll by what came in above once it is laid out, so that what was in view stays in view."""
+        height = self.virtual_size.height
+        if tries and (height == before or height != seen):
+            self.set_timer(0.02, lambda: self._keep_place(before, at, height, tries - 1))
+            return
+        self.scroll_to(y=at + height - before, animate=False, immediate=True)
+        self.fetching = False
 
     def page(self, step: int) -> None:
         """Move by most of a page: inside the running reply first, then in the transcript."""
