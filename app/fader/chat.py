@@ -12,7 +12,8 @@ from datetime import datetime
 import msgspec
 from fader_backends.base import Message
 from fader_backends.errors import EmptyPrompt, FaderError, Failure
-from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, RequestDraft, Token, Trimmed
+from fader_plugins.events import Trimmed
+from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, RequestDraft, Token
 
 from .left_out import left_out
 from .metrics import Stats

@@ -205,8 +205,7 @@ class _Parser:
         found = re.compile(r"<\[[0-9]{1,9}\]>|<[^\[>][^>]*>").match(self.text, self.at)
         if not found:
             self.fail("a token is written <[123]> or <its text>")
-        line, column = place_of(self.text, begin)
-        self.tokens.append(Token(found[0], f"line {line}, column {column}"))
+        self.tokens.append(Token(found[0], "line {}, column {}".format(*place_of(self.text, begin))))
         self.at = found.end()
 
     def repeat(self, sign: str) -> None:

@@ -42,7 +42,11 @@ def costly(tmp_path: Path) -> Switchboard:
     (tmp_path / "costly.py").write_text(COSTLY)
     made = build(tmp_path)
     assert not made.problems
-    return Switchboard(made, Profile(name="test", backend="echo"))
+    board = Switchboard(made, Profile(name="test", backend="echo"))
+    able = msgspec.structs.replace(board.backend(), provides=board.backend().provides | {"kv_types", "tensor_split"})
+    board._backends = {"echo": able}  # a backend that can do everything, so that no setting is idle
+    board.switch("tensor_split", True)
+    return board
 
 
 def test_it_starts_where_the_profile_says(board: Board) -> None:
@@ -163,11 +167,18 @@ def changed(value: Any, kind: str) -> Any:
     if isinstance(value, bool):
         return not value
     if value is None:
-        texts = {"order": "top_k", "logit_bias": "3=1", "dry_breakers": '["x"]'}
+        texts = {
+            "order": "top_k",
+            "logit_bias": "3=1",
+            "dry_breakers": '["x"]',
+            "grammar": 'root ::= "a"',
+            "json_schema": "{}",
+        }
         return texts.get(kind, 0 if kind == "adaptive_decay" else 1)
     if isinstance(value, int | float):
         return value + 1 if kind not in ("top_p", "min_p") else 0.5
-    return {"one": "two", "llama.cpp": "neutral"}.get(value, value + "x")
+    others = {"one": "two", "llama.cpp": "neutral", "f16": "bf16", "stop": "ask", "layer": "row"}
+    return others.get(value, "1,2" if kind == "proportions" else value + "x")
 
 
 def test_costs_are_as_declared(costly: Switchboard) -> None:

@@ -27,6 +27,7 @@ from fader_plugins.turn import (
     Trimmed,
 )
 
+from .fitting import Fitted
 from .resident import peak_rss_bytes
 
 EXCERPT = 6
@@ -51,9 +52,14 @@ class Announcer:
         """Tell that the prompt's ids are known."""
         self.emit(Rendered(request_id=request.id, at_ns=self.clock(), prompt_tokens=len(prompt)))
 
-    def trimmed(self, request: GenerationRequest, messages: int, tokens: int) -> None:
-        """Tell that the oldest messages were left out."""
-        self.emit(Trimmed(request_id=request.id, at_ns=self.clock(), messages=messages, tokens=tokens))
+    def fitted(self, request: GenerationRequest, fitted: Fitted) -> list[int]:
+        """Tell that the prompt's ids are known, and what was left out for it; return the ids."""
+        self.rendered(request, fitted.prompt)
+        if fitted.dropped:
+            self.emit(
+                Trimmed(request_id=request.id, at_ns=self.clock(), messages=fitted.dropped, tokens=fitted.shorter)
+            )
+        return fitted.prompt
 
     def restored(
         self, request: GenerationRequest, total: int, reuse: Reuse, by: str | None, difference: Difference | None

@@ -192,10 +192,7 @@ class Engine:
             hooks = self._hooks(request)
             if fresh:
                 hooks.engine_ready(request, backend)
-            prompt, dropped, shorter = fit(backend, request)
-            self.tell.rendered(request, prompt)
-            if dropped:
-                self.tell.trimmed(request, dropped, shorter)
+            prompt = self.tell.fitted(request, fit(backend, request))
             session = self._sessions.take(backend, request.owner, partial(hooks.make_room, backend))
             difference = difference_of(backend, session.tokens, prompt)
             reuse, by = hooks.restore_prefix(request, session, prompt, backend)

@@ -6,6 +6,7 @@ Knows messages and token counts; evaluates nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from fader_backends.base import Backend, Message
 from fader_backends.errors import ContextFull
@@ -15,8 +16,18 @@ RESERVE = 512
 """Tokens kept free for a reply of unstated length, at most a quarter of the context."""
 
 
-def fit(backend: Backend, request: GenerationRequest) -> tuple[list[int], int, int]:
-    """Return the prompt's ids, how many of the oldest messages were left out, and by how many tokens that shortens it.
+class Fitted(NamedTuple):
+    """A prompt that fits."""
+
+    prompt: list[int]
+    dropped: int = 0
+    """How many of the oldest messages were left out."""
+    shorter: int = 0
+    """By how many tokens the prompt is shorter for it."""
+
+
+def fit(backend: Backend, request: GenerationRequest) -> Fitted:
+    """Return the prompt, without the oldest messages where they do not fit and may go.
 
     Messages go turn by turn (a question and what answers it), as few as it takes until the rest and room for the reply
     fit; the system prompt and the last question always stay. Raises ContextFull as the request's `when_full` says.
@@ -25,7 +36,7 @@ def fit(backend: Backend, request: GenerationRequest) -> tuple[list[int], int, i
     prompt = backend.chat(request.messages, request.now)
     room = length - reserve(request, length)
     if len(prompt) <= room or (request.when_full == "stop" and len(prompt) < length):
-        return prompt, 0, 0
+        return Fitted(prompt)
     if request.when_full == "stop":
         raise _full(len(prompt), length, "Nothing was cut.")
     kept, shorter = request.messages, prompt
@@ -39,7 +50,7 @@ def fit(backend: Backend, request: GenerationRequest) -> tuple[list[int], int, i
         kept, shorter = best, backend.chat(best, request.now)
     dropped, tokens = len(request.messages) - len(kept), len(prompt) - len(shorter)
     if request.when_full == "drop_oldest" and len(shorter) < length:
-        return shorter, dropped, tokens
+        return Fitted(shorter, dropped, tokens)
     if len(shorter) >= length or not dropped:
         alone = "" if not dropped else f" Without its {dropped} oldest messages it still takes {len(shorter):,}."
         raise _full(len(prompt), length, f"Nothing was cut.{alone}")
