@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
-import psutil
 from fader_backends.base import Backend, Message, Session, SessionState
 
 from .folders import cache_folder
@@ -156,6 +155,8 @@ def key_of(request: GenerationRequest, backend: Backend) -> str:
 
 def budgets_of(settings: PrefixCache, held: int) -> Budgets:
     """Return the settings in bytes, capped by what is free; `held` bytes are in memory already."""
+    import psutil
+
     memory = settings.memory_mib * MIB
     if memory:
         memory = min(memory, int((psutil.virtual_memory().available + held) * FREE_SHARE))

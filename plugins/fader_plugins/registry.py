@@ -26,7 +26,6 @@ BUILT_IN = (
     "known_backends",
     "sampler",
     "kv_cache",
-    "tensor_split",
     "prefix_cache",
     "tensor_split",
     "typeahead",

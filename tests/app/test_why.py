@@ -20,7 +20,13 @@ def record(*on: str, keep: bool = True, **numbers: Any) -> RunRecord:
         sampler=SamplerSettings(), keep_state=keep, chunk=128, max_tokens=None, stop=(), ignore_end=False,
         now=datetime(2026, 1, 1), profile="test", plugins=plugins,
     )  # fmt: skip
-    known = {"prompt_tokens": 1300, "reused_tokens": 1204, "processed_tokens": 96, "output_tokens": 11, "steps": 11}
+    known: dict[str, Any] = {
+        "prompt_tokens": 1300,
+        "reused_tokens": 1204,
+        "processed_tokens": 96,
+        "output_tokens": 11,
+        "steps": 11,
+    }
     given = {**known, "prefill_tps": 200.0, "kv_bytes": KV, "context_length": 4096, "context_used": 1311, **numbers}
     return RunRecord(request=request, facts=None, context=None, numbers=Numbers(**given), text="", ids=())
 
@@ -85,7 +91,7 @@ def test_kv_cache() -> None:
 
 def test_drafts() -> None:
     """Eleven tokens at 20 ms each would have taken 200 ms after the first; they took 100."""
-    known = {
+    known: dict[str, Any] = {
         "proposed_tokens": 12,
         "drafted_tokens": 7,
         "steps": 4,

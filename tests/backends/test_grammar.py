@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,7 +66,8 @@ def test_a_schema_gives_json(llama: LlamaCpp, seed: int) -> None:
 
 @pytest.mark.parametrize("target", [{"mirostat": 2}, {"adaptive_target": 0.3}, {"temperature": 0.0}, {"top_k": 1}])
 def test_with_other_samplers(llama: LlamaCpp, target: dict[str, float]) -> None:
-    settings = SamplerSettings(**{"temperature": 1.0, "grammar": 'root ::= ("yes" | "no") "."', **target})
+    fields: dict[str, Any] = {"temperature": 1.0, "grammar": 'root ::= ("yes" | "no") "."', **target}
+    settings = SamplerSettings(**fields)
     assert reply(llama, settings)[0] in (b"yes.", b"no.")
 
 

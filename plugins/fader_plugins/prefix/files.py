@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
-import numpy as np
 from fader_backends.base import SessionState
 
 from .radix import Ids
@@ -53,6 +52,8 @@ class Header(msgspec.Struct, frozen=True):
     @property
     def ids(self) -> Ids:
         """Its tokens."""
+        import numpy as np
+
         return np.frombuffer(self.tokens, "<i4").astype(np.int32)
 
 

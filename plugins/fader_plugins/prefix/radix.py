@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:  # imported when used: the app's process knows this plugin, but has no ids
+    import numpy as np
+    import numpy.typing as npt
 
 T = TypeVar("T")
-Ids: TypeAlias = npt.NDArray[np.int32]
+Ids: TypeAlias = "npt.NDArray[np.int32]"
 
 
 def ids(tokens: Sequence[int]) -> Ids:
     """Return token ids as an array of their own."""
+    import numpy as np
+
     return np.frombuffer(array("i", tokens), np.int32)
 
 
@@ -145,6 +148,8 @@ class Radix(Generic[T]):
         """Take `node` out: its only child's edge becomes one with its own."""
         (child,) = node.children.values()
         assert node.parent is not None
+        import numpy as np
+
         child.edge, child.parent = np.concatenate([node.edge, child.edge]), node.parent
         node.parent.children[int(node.edge[0])] = child
 
