@@ -217,6 +217,8 @@ class Chat:
         conversation = self._open()
         request = msgspec.structs.replace(request, owner=conversation.id, now=conversation.clock)
         question = self.store.add(conversation.id, parent, "user", text)
+        if self.leaf is None:
+            self.conversation = self.store.conversation(conversation.id)  # it has its title now
         self._submit(question, request)
 
     def _leave(self) -> None:

@@ -19,7 +19,7 @@ from fader_backends.base import SamplerSettings
 from fader_backends.sampling import chain
 from fader_plugins.registry import build
 
-from tests.bench.harness import Options, Outcome, calmest
+from tests.bench.harness import Options, Outcome, undisturbed
 from tests.bench.sides import NOW
 
 VOCABULARY = 150_000
@@ -58,7 +58,7 @@ def _timed(options: Options, settings: SamplerSettings, name: str) -> Outcome:
     count = options.pairs(8, 2)
     group = _grouped(settings)
     group()
-    groups, watched = calmest(group, count)
+    groups, watched = undisturbed(group, count)
     took = [one for each in groups for one in each]
     said = (
         f"perf_counter around sample(scores, history), groups of {GROUP} tokens after one for warming up, {watched}; "
