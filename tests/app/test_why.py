@@ -85,7 +85,7 @@ def test_kv_cache() -> None:
 
 def test_drafts() -> None:
     """Eleven tokens at 20 ms each would have taken 200 ms after the first; they took 100."""
-    known = {
+    known: dict[str, Any] = {
         "proposed_tokens": 12,
         "drafted_tokens": 7,
         "steps": 4,
