@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from fader_backends.base import SamplerSettings
+from fader_backends.base import FORBIDDEN, SamplerSettings
 from fader_backends.sampling.candidates import everything
+from fader_backends.sampling.cuts import top_n_sigma
 from fader_backends.sampling.scores import ROUNDS, common_ends, dry, penalised, repeats
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -44,6 +45,18 @@ def test_a_cap_on_the_exponent_is_a_cap_on_the_length() -> None:
     text = [1, 2, 3] * 200
     found = dry(everything(np.zeros(8, dtype=np.float32)), text, strong, {})
     assert found.scores[1] == np.float32(-0.5 * 4.0**63)
+
+
+def test_top_n_sigma_passes_over_what_is_forbidden_and_bears_huge_penalties() -> None:
+    """A forbidden token does not widen the spread; a penalty beyond float32's squares drops nothing and warns of nothing."""
+    scores = np.array([5.0, 4.0, 0.0, 0.0, 0.0, 0.0], dtype=np.float32)
+    forbidden = scores.copy()
+    forbidden[5] = FORBIDDEN
+    rest = everything(scores[:5])
+    assert (top_n_sigma(everything(forbidden), 1.0).scores[:5] == top_n_sigma(rest, 1.0).scores).all()
+    penalised_hard = scores.copy()
+    penalised_hard[5] = -1e25
+    assert (top_n_sigma(everything(penalised_hard), 1.0).scores == penalised_hard).all()
 
 
 def test_given_scores_are_never_changed() -> None:

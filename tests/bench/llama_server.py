@@ -84,6 +84,8 @@ class LlamaServer:
             "return_tokens": True, "seed": seed, **CHAIN,
         }  # fmt: skip
         body = json.dumps(asked)
+        self.connection.close()  # it may end an idle connection at any time, so each request has its own
+        self.connection.connect()
         begin = time.perf_counter_ns()
         self.connection.request("POST", "/completion", body, {"Content-Type": "application/json"})
         answer = self.connection.getresponse()

@@ -9,10 +9,13 @@ import math
 
 import numpy as np
 
+from ..base import FORBIDDEN
 from .candidates import Candidates, Floats, Fresh, Tokens
 
 STRIDE = 64
 """Scores per group when looking for a lower bound of the k-th largest."""
+FAR = -1e20
+"""A mean below it has -inf or `FORBIDDEN` in it."""
 FEW = 256
 """How many of the best top-p sorts at first."""
 
@@ -48,11 +51,12 @@ def top_n_sigma(c: Candidates, n: float) -> Candidates:
     if n <= 0.0 or len(c.tokens) <= 1:
         return c
     finite, mean = c.scores, c.scores.mean()
-    if mean == -np.inf:
-        finite = c.scores[c.scores > -np.inf]
+    if mean < FAR:  # masked or forbidden ones say nothing about the spread of the others
+        finite = c.scores[c.scores > FORBIDDEN / 2]
         mean = finite.mean()
     aside = finite - mean
-    bound = finite.max() - np.float32(n * math.sqrt(float(np.dot(aside, aside)) / len(aside)))
+    with np.errstate(over="ignore"):  # a huge penalty makes the spread infinite, and then nothing is dropped
+        bound = finite.max() - np.float32(n * math.sqrt(float(np.dot(aside, aside)) / len(aside)))
     places = np.flatnonzero(c.scores >= bound)
     scores = np.full(len(c.scores), -np.inf, dtype=np.float32)
     scores[places] = c.scores[places]
