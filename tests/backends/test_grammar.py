@@ -112,11 +112,11 @@ def test_a_token_that_is_named_may_come(llama: LlamaCpp) -> None:
 
 
 def test_a_grammar_that_admits_nothing(llama: LlamaCpp) -> None:
-    (letter,) = llama.encode("a")
+    [letter] = llama.encode("a")
     settings = SamplerSettings(grammar="root ::= <[99999999]>")
     with pytest.raises(BadScores, match="grammar admits no token"):
         reply(llama, settings)
-    bias = {token: -1e30 for token in only(llama, llama.constrain('root ::= "a"', ""))}
+    bias = dict.fromkeys(only(llama, llama.constrain('root ::= "a"', "")), -1e30)
     assert letter in bias
     with pytest.raises(BadScores, match="grammar admits no token"):
         reply(llama, SamplerSettings(grammar='root ::= "a"', logit_bias=bias))
