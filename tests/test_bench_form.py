@@ -33,6 +33,7 @@ EXPECTED = {
     "full-chain-cost": 1.5,
     "turn2-vs-llama-server": 1.0,
     "tpot-vs-llama-server": 1.0,
+    "kv-bytes": 0.55,
 }
 
 

@@ -114,7 +114,7 @@ def test_a_token_that_is_named_may_come(llama: LlamaCpp) -> None:
 
 
 def test_a_grammar_that_admits_nothing(llama: LlamaCpp) -> None:
-    (letter,) = llama.encode("a")
+    [letter] = llama.encode("a")
     settings = SamplerSettings(grammar="root ::= <[99999999]>")
     with pytest.raises(BadScores, match="grammar admits no token"):
         reply(llama, settings)
