@@ -136,8 +136,6 @@ ALL = (
         "ratio",
         "against_server:tpot",
     ),
-    ),
-    Bench(
     Bench("kv-bytes", "live KV buffers, K and V q8_0", "the same, f16", "MiB", 0.55, "ratio", "kv:kv_bytes"),
 )
 BENCHES = {bench.name: bench for bench in ALL}
