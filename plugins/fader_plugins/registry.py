@@ -25,13 +25,13 @@ from .turn import PluginInfo
 BUILT_IN = (
     "known_backends",
     "sampler",
+    "timing",
     "kv_cache",
     "prefix_cache",
     "tensor_split",
     "typeahead",
     "draft_model",
     "prompt_lookup",
-    "timing",
 )
 """Modules of this package, in the order they are registered."""
 SLOW_IMPORT_MS = 500.0

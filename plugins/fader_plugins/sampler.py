@@ -36,17 +36,30 @@ def live(help: str, *, ge: float | None = None, le: float | None = None, step: f
 class Sampler(Settings, frozen=True, kw_only=True):
     """Settings of the sampler chain. Empty fields take the base's value."""
 
-    base: Annotated[
-        Base, setting("Where empty settings come from; `model`: the model file's own, else llama.cpp's")
-    ] = "llama.cpp"
     temperature: Annotated[float, live("Higher is more varied; 0 is greedy", ge=0, le=5, step=0.1)] | None = None
-    dynatemp_range: (
-        Annotated[float, live("Move the temperature with entropy; 0 is off", ge=0, le=5, step=0.1)] | None
-    ) = None
     top_k: Annotated[int, live("Keep the k likeliest tokens; 0 is off", ge=0, le=1000, step=10)] | None = None
     top_p: Annotated[float, live("Keep the likeliest up to this mass; 1 is off", ge=0, le=1, step=0.05)] | None = None
     min_p: (
         Annotated[float, live("Drop tokens below this share of the best; 0 is off", ge=0, le=1, step=0.01)] | None
+    ) = None
+    seed: Annotated[int, setting("Same seed, same words; empty draws one per turn", ge=0)] | None = None
+    base: Annotated[
+        Base, setting("Where empty settings come from; `model`: the model file's own, else llama.cpp's")
+    ] = "llama.cpp"
+    repeat_penalty: (
+        Annotated[float, live("Divide scores of recent tokens; 1 is off", ge=0.1, le=5, step=0.05)] | None
+    ) = None
+    frequency_penalty: (
+        Annotated[float, live("Subtract per recent occurrence; 0 is off", ge=-2, le=2, step=0.1)] | None
+    ) = None
+    presence_penalty: (
+        Annotated[float, live("Subtract once if seen recently; 0 is off", ge=-2, le=2, step=0.1)] | None
+    ) = None
+    penalty_window: (
+        Annotated[int, live("How many last tokens count as recent; 0 is off, -1 is all", ge=-1, step=16)] | None
+    ) = None
+    dynatemp_range: (
+        Annotated[float, live("Move the temperature with entropy; 0 is off", ge=0, le=5, step=0.1)] | None
     ) = None
     typical_p: (
         Annotated[float, live("Keep the most typical up to this mass; 1 is off", ge=0, le=1, step=0.05)] | None
@@ -60,22 +73,9 @@ class Sampler(Settings, frozen=True, kw_only=True):
     xtc_threshold: (
         Annotated[float, live("What counts as a top choice; above 0.5 is off", ge=0, le=1, step=0.05)] | None
     ) = None
-    repeat_penalty: (
-        Annotated[float, live("Divide scores of recent tokens; 1 is off", ge=0.1, le=5, step=0.05)] | None
-    ) = None
-    frequency_penalty: (
-        Annotated[float, live("Subtract per recent occurrence; 0 is off", ge=-2, le=2, step=0.1)] | None
-    ) = None
-    presence_penalty: (
-        Annotated[float, live("Subtract once if seen recently; 0 is off", ge=-2, le=2, step=0.1)] | None
-    ) = None
-    penalty_window: (
-        Annotated[int, live("How many last tokens count as recent; 0 is off, -1 is all", ge=-1, step=16)] | None
-    ) = None
     dry_multiplier: (
         Annotated[float, live("Strength against repeated phrases; 0 is off", ge=0, le=5, step=0.1)] | None
     ) = None
-    seed: Annotated[int, setting("Same seed, same words; empty draws one per turn", ge=0)] | None = None
     dynatemp_exponent: Annotated[float, live("Curve of that movement", ge=0, le=10, step=0.1)] | None = None
     dry_base: Annotated[float, live("Growth with the length of the repetition", ge=1, le=4, step=0.05)] | None = None
     dry_allowed_length: Annotated[int, live("Repetitions shorter than this are free", ge=0, le=50, step=1)] | None = (

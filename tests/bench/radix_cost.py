@@ -12,7 +12,7 @@ import time
 from fader_plugins.prefix.radix import ids
 from fader_plugins.prefix.shelf import Entry, Place, Shelf
 
-from tests.bench.harness import Options, Outcome, calmest
+from tests.bench.harness import Options, Outcome, undisturbed
 
 LENGTH = 32_768
 ENTRIES = 1000
@@ -48,7 +48,7 @@ def radix_cost(options: Options) -> Outcome:
         return took
 
     group()
-    groups, watched = calmest(group, count)
+    groups, watched = undisturbed(group, count)
     took = [one for each in groups for one in each]
     said = (
         f"perf_counter around ids, nearest, covers and put (with the eviction it causes), {watched} of {GROUP} prompts; "
