@@ -156,7 +156,7 @@ async def test_no_color(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         await scene.turn("hello", "**reply**")
         await scene.send("/off sampler")
         assert "[ ] sampler" in scene.text()
-        assert "[●] kv_cache" in scene.text()
+        assert "[●] timing" in scene.text()
         for strip in scene.app.screen._compositor.render_strips():
             for segment in strip:
                 color = segment.style.color if segment.style else None
