@@ -22,10 +22,18 @@ EXPECTED = {
     "ui-cpu": 10.0,
     "prefill-overhead": 1.05,
     "prefix-turn2": 0.10,
+    "prefix-restart": 0.08,
+    "radix-cost": 5.0,
     "first-frame": 1.4,
     "idle-cpu": 1.0,
     "one-shot": 0.6,
     "chain-cost": 0.5,
+    "lookup-copy": 0.67,
+    "lookup-prose": 1.03,
+    "full-chain-cost": 1.5,
+    "turn2-vs-llama-server": 1.0,
+    "tpot-vs-llama-server": 1.0,
+    "kv-bytes": 0.55,
 }
 
 

@@ -5,89 +5,27 @@ Knows no screen toolkit and no model; belongs to one thread. Clocks and ids are 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Protocol
 
 import msgspec
 from fader_backends.base import Message
 from fader_backends.errors import EmptyPrompt, FaderError, Failure
-from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, Token
+from fader_plugins.events import Trimmed
+from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, RequestDraft, Token
 
+from .left_out import left_out
 from .metrics import Stats
 from .store import Conversation, Node, Store
-from .switchboard import Switchboard
+from .switchboard import Switchboard, declared_cost
+from .turns import Engine as Engine
+from .turns import Turn as Turn
+from .turns import Viewer as Viewer
+from .turns import joined
 
 FLUSH_S = 1.0
 """How much of a reply may be lost when the app is killed."""
-
-
-class Engine(Protocol):
-    """What runs requests; `Chat.on_event` is given its events."""
-
-    def submit(self, request: GenerationRequest) -> None:
-        """Take a request up; its events follow."""
-        ...
-
-    def cancel(self, request_id: str) -> None:
-        """Stop a request soon; it still ends with Finished or Failed."""
-        ...
-
-
-class Viewer(Protocol):
-    """Who is told what happens."""
-
-    def turn_began(self, turn: Turn) -> None:
-        """Tell that a question is stored and its reply is on its way."""
-        ...
-
-    def turn_ended(self, turn: Turn) -> None:
-        """Tell that the reply has its end; nothing more comes."""
-        ...
-
-    def path_changed(self) -> None:
-        """Tell that other messages than before are in view: another conversation or branch."""
-        ...
-
-    def queue_changed(self) -> None:
-        """Tell that waiting prompts came or went."""
-        ...
-
-    def returned(self, text: str) -> None:
-        """Give back text that was not sent, so that it is not lost."""
-        ...
-
-    def tell(self, failure: Failure) -> None:
-        """Show what went wrong."""
-        ...
-
-
-class Turn:
-    """One question and its running reply."""
-
-    def __init__(self, stats: Stats, question: Node, reply: Node, begun: float) -> None:
-        self.stats = stats
-        self.question = question
-        self.reply = reply
-        self.stopping = False
-        self.flushed = begun
-        self.trouble = False
-        """Whether the store has refused a flush of this reply already."""
-
-    @property
-    def request(self) -> GenerationRequest:
-        """What was asked for."""
-        return self.stats.request
-
-    @property
-    def conversation(self) -> str:
-        """The conversation it belongs to, which need not be the one in view."""
-        return self.question.conversation
-
-    @property
-    def text(self) -> str:
-        """The reply so far."""
-        return self.stats.text
 
 
 class Chat:
@@ -117,6 +55,8 @@ class Chat:
         self.leaf: int | None = None
         self.turn: Turn | None = None
         self.queue: list[str] = []
+        self.ahead: tuple[int | None, str] | None = None
+        """Where, and for which text, the engine was last asked to evaluate ahead."""
 
     # --- what a person does -------------------------------------------------------------------------------------------
 
@@ -162,6 +102,7 @@ class Chat:
     def new(self) -> None:
         """Begin another conversation; it is stored with its first message."""
         self.cancel()
+        self._leave()
         self.conversation, self.leaf = None, None
         self.viewer.path_changed()
 
@@ -169,6 +110,7 @@ class Chat:
         """Go on with a stored conversation. Raises FaderError."""
         found = self.store.conversation(conversation)
         self.cancel()
+        self._leave()
         self.conversation, self.leaf = found, found.leaf
         self.viewer.path_changed()
 
@@ -202,11 +144,46 @@ class Chat:
         match event:
             case Token():
                 self.flush()
+            case Trimmed():
+                self.viewer.tell(left_out(event))
             case Finished():
                 state = "cancelled" if event.reason == "cancelled" else "complete"
                 self._end(turn, state, event.ids)
             case Failed():
                 self._end(turn, "failed", event.ids or tuple(turn.stats.ids))
+
+    def look_ahead(self, typed: str, editing: bool = False) -> None:
+        """Let the idle engine evaluate what is certain of the next prompt; `typed` is what stands where it is typed."""
+        if self.turn is not None:
+            return
+        question = self.last_question() if editing else None
+        parent = question.parent if question is not None else self.leaf
+        try:
+            before = self._messages(parent)
+            draft = self._plan([*before, Message("user", typed)])
+            certain = self.board.look_ahead(draft, typed)
+            if certain is None or (parent, certain) == self.ahead:
+                return
+            self.ahead = parent, certain
+            self._open()
+            request = self._freeze([*before, Message("user", certain)])
+        except FaderError:
+            return  # sending will meet and show it; until then nobody asked
+        self.engine.prepare(request)
+
+    def adjust(self, plugin: str, key: str) -> None:
+        """Pass a changed setting on to the running reply, if it is one that acts live there."""
+        turn = self.turn
+        if turn is None or declared_cost(type(self.board.settings(plugin)), key) != "live":
+            return
+        state = turn.request.plugins.get(plugin)
+        if state is None or state.on != self.board.states[plugin].on:
+            return  # the switch itself acts next turn, so its settings do
+        kept = {"seed": turn.request.sampler.seed, "row": turn.request.sampler.row}
+        sampler = msgspec.structs.replace(self._plan([]).sampler, **kept)
+        if sampler != turn.sampler:
+            turn.sampler = sampler
+            self.engine.adjust(turn.request.id, sampler)
 
     def flush(self) -> None:
         """Write the running reply when a second has passed since it was written last."""
@@ -220,8 +197,9 @@ class Chat:
         """Stop what runs and write what there is of it."""
         if self.turn is not None:
             self.engine.cancel(self.turn.request.id)
-            self._write(self.turn, "cancelled", tuple(self.turn.stats.ids), self._record(self.turn))
+            self._write(self.turn, "cancelled", tuple(self.turn.stats.ids), self.turn.record())
             self.turn = None
+        self._leave()
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -236,12 +214,24 @@ class Chat:
     def _ask(self, text: str, parent: int | None) -> None:
         asked = Message("user", text)
         request = self._freeze([*self._messages(parent), asked])
+        conversation = self._open()
+        request = msgspec.structs.replace(request, owner=conversation.id, now=conversation.clock)
+        question = self.store.add(conversation.id, parent, "user", text)
+        if self.leaf is None:
+            self.conversation = self.store.conversation(conversation.id)  # it has its title now
+        self._submit(question, request)
+
+    def _leave(self) -> None:
+        """Take a conversation that was opened only to evaluate ahead out of the store again."""
+        if self.conversation is not None and self.leaf is None:
+            with contextlib.suppress(FaderError):
+                self.store.delete(self.conversation.id)
+
+    def _open(self) -> Conversation:
+        """Return the conversation in view, making it in the store if it has only been thought of."""
         if self.conversation is None:
             self.conversation = self.store.create(self.board.profile.name)
-            request = msgspec.structs.replace(request, owner=self.conversation.id, now=self.conversation.clock)
-        question = self.store.add(self.conversation.id, parent, "user", text)
-        self.conversation = self.store.conversation(self.conversation.id)  # its title may be new
-        self._submit(question, request)
+        return self.conversation
 
     def _run(self, question: Node) -> None:
         self._submit(question, self._freeze(self._messages(question.id)))
@@ -249,18 +239,20 @@ class Chat:
     def _submit(self, question: Node, request: GenerationRequest) -> None:
         self.leaf = question.id
         reply = self.store.add(question.conversation, question.id, "assistant", "", state="streaming")
-        self.leaf = reply.id
+        self.leaf, self.ahead = reply.id, None
         self.turn = Turn(Stats(request=request), question, reply, self.seconds())
         self.viewer.turn_began(self.turn)
         self.engine.submit(request)
 
     def _freeze(self, messages: Sequence[Message]) -> GenerationRequest:
+        return self._plan(messages).freeze(self.new_id(), self.nanoseconds())
+
+    def _plan(self, messages: Sequence[Message]) -> RequestDraft:
         owner = self.conversation.id if self.conversation else ""
         clock = self.conversation.clock if self.conversation else self.now()
         system = self.board.profile.system
         told = [Message("system", system)] if system else []
-        draft = self.board.plan(owner, [*told, *joined(messages)], clock)
-        return draft.freeze(self.new_id(), self.nanoseconds())
+        return self.board.plan(owner, [*told, *joined(messages)], clock)
 
     def _messages(self, leaf: int | None) -> list[Message]:
         """Return what was said up to `leaf`.
@@ -275,7 +267,7 @@ class Chat:
 
     def _end(self, turn: Turn, state: str, ids: tuple[int, ...]) -> None:
         self.turn = None
-        self._write(turn, state, ids, self._record(turn))
+        self._write(turn, state, ids, turn.record())
         self.viewer.turn_ended(turn)
         if not self.queue:
             return
@@ -306,21 +298,3 @@ class Chat:
             turn.trouble = True
             return
         turn.reply = msgspec.structs.replace(turn.reply, content=turn.text, ids=ids, state=state, record=record)
-
-    @staticmethod
-    def _record(turn: Turn) -> bytes:
-        """Return the turn's record. Its messages are in the tree already, and would grow with every turn."""
-        record = turn.stats.record()
-        bare = msgspec.structs.replace(record.request, messages=())
-        return msgspec.json.encode(msgspec.structs.replace(record, request=bare))
-
-
-def joined(messages: Sequence[Message]) -> list[Message]:
-    """Return messages with neighbours of the user's joined: many templates refuse two of one role in a row."""
-    out: list[Message] = []
-    for message in messages:
-        if out and message.role == "user" == out[-1].role:
-            out[-1] = Message("user", f"{out[-1].content}\n\n{message.content}")
-        else:
-            out.append(message)
-    return out

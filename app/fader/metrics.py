@@ -11,19 +11,24 @@ import msgspec
 from fader_backends.base import ContextSpec, ModelFacts
 from fader_backends.errors import Failure
 from fader_plugins.turn import (
+    Adjusted,
     AnyEvent,
     Difference,
+    Drafted,
+    DraftNumbers,
     Failed,
     Finished,
     GenerationRequest,
     Loaded,
     Numbers,
     Prefilled,
+    Prepared,
     Rendered,
     Restored,
     RunRecord,
     Started,
     Token,
+    Trimmed,
 )
 
 MS = 1e-6
@@ -61,9 +66,19 @@ class Stats(msgspec.Struct, kw_only=True):
     output: int = 0
     steps: int = 0
     drafted: int = 0
+    proposed: int = 0
+    draft_ns: int = 0
+    verify_ns: int = 0
+    singles_ms: list[float] = []
+    drafts: dict[str, DraftNumbers] = {}
+    reuse_tier: str = ""
+    reuse_note: str = ""
     difference: Difference | None = None
+    trimmed: Trimmed | None = None
     finished: Finished | None = None
     failure: Failure | None = None
+    prepared: Prepared | None = None
+    adjusted: list[Adjusted] = []
     texts: list[str] = []
     ids: list[int] = []
 
@@ -78,12 +93,21 @@ class Stats(msgspec.Struct, kw_only=True):
                 self.load_ns += round(event.load_ms / MS)
             case Rendered():
                 self.rendered_ns, self.prompt_tokens = event.at_ns, event.prompt_tokens
+            case Trimmed():
+                self.trimmed = event
             case Restored():
                 self.restored_ns, self.reused, self.difference = event.at_ns, event.reused, event.difference
+                self.reuse_tier, self.reuse_note = event.tier, event.note
             case Prefilled():
                 self.prefilled_ns, self.processed = event.at_ns, event.done
             case Token():
                 self._token(event)
+            case Prepared():
+                self.prepared = event
+            case Adjusted():
+                self.adjusted.append(event)
+            case Drafted():
+                self._drafted(event)
             case Finished():
                 self.finished = event
                 self._show(event.text, event.at_ns)
@@ -93,6 +117,26 @@ class Stats(msgspec.Struct, kw_only=True):
             case _:
                 pass
         return self
+
+    def _drafted(self, event: Drafted) -> None:
+        self.proposed += event.proposed
+        self.draft_ns += event.draft_ns
+        if event.proposed:
+            self.verify_ns += event.verify_ns
+        else:
+            self.singles_ms.append(event.verify_ns * MS)
+        for name in {*event.notes, event.by} - {None}:
+            assert name is not None
+            was = self.drafts.get(name) or DraftNumbers()
+            mine, guessed = name == event.by, name == event.by and event.proposed > 0
+            self.drafts[name] = DraftNumbers(
+                steps=was.steps + guessed,
+                proposed=was.proposed + mine * event.proposed,
+                kept=was.kept + mine * event.kept,
+                draft_ms=was.draft_ms + mine * event.draft_ns * MS,
+                verify_ms=was.verify_ms + guessed * event.verify_ns * MS,
+                note=event.notes.get(name, was.note),
+            )
 
     def _token(self, event: Token) -> None:
         self.output += 1
@@ -143,8 +187,22 @@ class Stats(msgspec.Struct, kw_only=True):
             prefill_tps=self.processed * 1000 / prefill_ms if prefill_ms else None,
             decode_tps=1000 / tpot if tpot else None,
             drafted_tokens=self.drafted,
+            proposed_tokens=self.proposed,
+            draft_ms=self.draft_ns * MS,
+            verify_ms=self.verify_ns * MS,
+            single_ms=percentile(self.singles_ms, 50),
+            singles=len(self.singles_ms),
+            drafts=dict(self.drafts),
+            ready_tokens=self.prepared.ready if self.prepared else None,
+            vain_tokens=self.prepared.vain if self.prepared else None,
+            reuse_tier=self.reuse_tier,
+            reuse_note=self.reuse_note,
             load_ms=self.load_ms,
             kv_bytes=finished.memory.kv_bytes if finished else None,
+            kv_token_bytes=self._kv_token_bytes(),
+            free_bytes=finished.memory.free_bytes if finished else None,
+            dropped_messages=self.trimmed.messages if self.trimmed else 0,
+            dropped_tokens=self.trimmed.tokens if self.trimmed else 0,
             rss_peak_bytes=finished.rss_peak_bytes if finished else None,
             context_used=finished.context_used if finished else (self.prompt_tokens or 0) + self.output,
             context_length=self.context.length if self.context else None,
@@ -162,7 +220,15 @@ class Stats(msgspec.Struct, kw_only=True):
             text=self.text,
             ids=self.finished.ids if self.finished else tuple(self.ids),
             failure=self.failure,
+            adjusted=tuple(self.adjusted),
         )
+
+    def _kv_token_bytes(self) -> float | None:
+        kv_bytes = self.finished.memory.kv_bytes if self.finished else None
+        if kv_bytes is None or self.context is None or not self.context.length:
+            return None
+        buffers = 1 if self.context.options.get("unified", True) else self.context.rows
+        return kv_bytes / (self.context.length * buffers)
 
     def _since_submit(self, at_ns: int | None) -> float | None:
         return None if at_ns is None else (at_ns - self.request.submitted_ns - self.load_ns) * MS

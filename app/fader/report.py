@@ -14,6 +14,7 @@ from fader_plugins.turn import PluginState
 from . import __version__
 from .metrics import Stats
 from .models import sha256
+from .why import Reason, why
 
 
 class Gaps(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +71,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """Time to load the model."""
     versions: dict[str, str]
     """fader, python, and the libraries the backend names."""
+    why: list[Reason]
+    """Per mechanism that was on: what it saved and what that cost."""
 
 
 def report(stats: Stats, hashes: Path) -> RunReport:
@@ -101,4 +104,5 @@ def report(stats: Stats, hashes: Path) -> RunReport:
         rss_peak_bytes=numbers.rss_peak_bytes,
         load_ms=numbers.load_ms,
         versions={"fader": __version__, "python": platform.python_version(), **(facts.versions if facts else {})},
+        why=why(stats.record()),
     )

@@ -99,12 +99,16 @@ class Switchboard:
         needs = self._plugin(name).info.needs
         if not needs:
             return None
-        missing = sorted(needs - self.backend().provides)
+        backend = self.backend()
+        missing = sorted(needs - backend.provides)
+        for capability in missing:
+            if capability in backend.lacks:
+                return backend.lacks[capability]
         return f"the {self.profile.backend} backend cannot {', '.join(missing)}" if missing else None
 
     def plan(self, owner: str, messages: Sequence[Message], now: datetime) -> RequestDraft:
         """Return the draft of a turn as the switches stand now. Raises FaderError; nothing is changed by it."""
-        self.backend()
+        provides = self.backend().provides
         profile, enabled = self.profile, self.enabled()
         states = {name: PluginState(name in enabled, state.settings) for name, state in self.states.items()}
         draft = RequestDraft(
@@ -120,9 +124,14 @@ class Switchboard:
             now=now,
             profile=profile.name,
             plugins=states,
+            provides=provides,
         )
         Hooks(self.registry, enabled, self.fault).plan_request(draft)
         return draft
+
+    def look_ahead(self, draft: RequestDraft, typed: str) -> str | None:
+        """Return which part of a text being typed may be evaluated now; None when nobody wants that."""
+        return Hooks(self.registry, self.enabled(), self.fault).look_ahead(draft, typed)
 
     def cost_of(self, change: Callable[[Switchboard], None]) -> Cost:
         """Return what `change` would cost, by planning once as things stand and once with it done to a copy."""
@@ -184,7 +193,8 @@ def range_of(kind: type[Settings], key: str) -> str:
 
 def _metas(kind: type[Settings], key: str) -> list[msgspec.Meta]:
     hint = typing.get_type_hints(kind, include_extras=True)[key]
-    return [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, msgspec.Meta)]
+    parts = [hint, *typing.get_args(hint)]  # `Annotated[float, meta]` and `Annotated[float, meta] | None`
+    return [meta for part in parts for meta in getattr(part, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
 
 
 def _takes_none(kind: type[Settings], key: str) -> bool:

@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from .sampler_settings import BREAKERS as BREAKERS
+from .sampler_settings import FORBIDDEN as FORBIDDEN
+from .sampler_settings import ORDER as ORDER
+from .sampler_settings import SamplerSettings as SamplerSettings
+
 if TYPE_CHECKING:  # a screen needs these nouns before it needs numpy, which takes as long as its first frame
     import numpy as np
     import numpy.typing as npt
@@ -58,27 +63,6 @@ class ContextSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Backend options that need a new context, such as `flash_attention`, `type_k`."""
 
 
-class SamplerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How one token is chosen from scores. Every default is that sampler's off value, so the default is greedy."""
-
-    temperature: float = 0.0
-    """0 keeps only the best candidate."""
-    top_k: int = 0
-    """Keep the k best; 0 is off."""
-    top_p: float = 1.0
-    """Keep the smallest set whose probability reaches p; 1 is off."""
-    min_p: float = 0.0
-    """Drop candidates below this share of the best one's probability; 0 is off."""
-    repeat_penalty: float = 1.0
-    frequency_penalty: float = 0.0
-    presence_penalty: float = 0.0
-    penalty_window: int = 64
-    """How many of the last tokens (prompt included) the penalties look at; 0 is off, -1 is all."""
-    seed: int = 0
-    """0 to 2**64-1. With `row` and the position it fixes every random number of the reply."""
-    row: int = 0
-
-
 class Pick(NamedTuple):
     """One chosen token."""
 
@@ -112,6 +96,8 @@ class Memory(msgspec.Struct, frozen=True):
     kv_bytes: int | None = None
     """Size of the live KV buffers (allocated, not filled)."""
     device_peak_bytes: int | None = None
+    free_bytes: int | None = None
+    """What is free where the KV buffers live."""
 
 
 class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,6 +142,13 @@ class Session(Protocol):
 
     def fork(self) -> Session:
         """Return a new session that holds the same tokens, sharing state where the backend can."""
+        ...
+
+    def copy(self, other: Session) -> None:
+        """Replace what is held by what `other`, of the same backend, holds; share state where the backend can.
+
+        Raises OutOfMemory with both unchanged.
+        """
         ...
 
     def save(self) -> SessionState:
@@ -244,4 +237,6 @@ class BackendInfo(msgspec.Struct, frozen=True, kw_only=True):
     loader: str
     """`package.module:function`, a `Loader`."""
     provides: frozenset[str] = frozenset()
-    """Capabilities plugins may need: `rewind`, `fork`, `save`, `rows`, `interrupt`, `kv_types`, `tensor_split`."""
+    """Capabilities plugins may need: `rewind`, `fork`, `save`, `rows`, `interrupt`, `kv_types`, `tensor_split`, `grammar`."""
+    lacks: dict[str, str] = {}
+    """Capability -> why it is missing here, where that is not plain."""

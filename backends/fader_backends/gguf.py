@@ -112,6 +112,27 @@ def numbers(file: GgufFile, key: str) -> npt.NDArray[np.generic]:
     return np.fromfile(file.path, kind, place.length, offset=place.offset)
 
 
+_SAMPLING = {
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "xtc_probability": "xtc_probability",
+    "xtc_threshold": "xtc_threshold",
+    "temp": "temperature",
+    "penalty_last_n": "penalty_window",
+    "penalty_repeat": "repeat_penalty",
+    "mirostat": "mirostat",
+    "mirostat_tau": "mirostat_tau",
+    "mirostat_eta": "mirostat_eta",
+}
+
+
+def recommended_sampling(file: GgufFile) -> dict[str, Value]:
+    """Return the sampler settings the file recommends, by the names of `SamplerSettings`; often none."""
+    found = {ours: file.metadata.get(f"general.sampling.{theirs}") for theirs, ours in _SAMPLING.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 _CHOOSE = "Choose a chat model in GGUF form."
 _AGAIN = "Download the file again, or choose another with -m PATH."
 

@@ -6,15 +6,16 @@ Knows what to do when a plugin raises: name it, report it, and go on without it 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import index
 from typing import Any, TypeVar
 
 import pluggy
-from fader_backends.base import BackendInfo, Session
-from fader_backends.errors import FaderError, PluginFailed
+from fader_backends.base import Backend, BackendInfo, Session
+from fader_backends.errors import FaderError, NotSupported, PluginFailed
 
 from .registry import Registry
-from .turn import GenerationRequest, Numbers, Reading, RequestDraft
+from .turn import AnyEvent, Draft, GenerationRequest, Numbers, Reading, RequestDraft, Reuse
 
 READINGS_MS = 50.0
 STRIKES = 3
@@ -56,16 +57,88 @@ class Hooks:
                         plugin.info.name,
                     ) from error
 
-    def restore_prefix(self, request: GenerationRequest, session: Session, prompt: list[int]) -> tuple[int, str | None]:
-        """Return (tokens the session shares with the prompt, who answered); the session is rewound to them.
+    def restore_prefix(
+        self, request: GenerationRequest, session: Session, prompt: list[int], backend: Backend
+    ) -> tuple[Reuse, str | None]:
+        """Return (what the session shares with the prompt, who answered); the session is rewound to it.
 
         At least one token of the prompt is left to evaluate. What a plugin claims is checked, not believed.
         """
-        answered = self._first("restore_prefix", int, request=request, session=session, prompt=list(prompt))
-        claimed = answered[0] if answered else 0
-        kept = min(claimed, common(session.tokens, prompt), len(prompt) - 1)
-        session.rewind(max(kept, 0))
-        return max(kept, 0), answered[1] if answered else None
+        answered = self._first(
+            "restore_prefix", int, Reuse, request=request, session=session, prompt=list(prompt), backend=backend
+        )
+        claim, by = answered if answered else (0, None)
+        reuse = claim if isinstance(claim, Reuse) else Reuse(claim)
+        kept = max(min(reuse.tokens, common(session.tokens, prompt), len(prompt) - 1), 0)
+        try:
+            session.rewind(kept)
+        except NotSupported as error:  # forgetting everything always works
+            session.rewind(0)
+            return Reuse(0, "", reuse.note or error.failure.title), by
+        return Reuse(kept, reuse.tier, reuse.note), by
+
+    def look_ahead(self, draft: RequestDraft, typed: str) -> str | None:
+        """Return the part of a text being typed that may be evaluated; None when nobody wants that."""
+        answered = self._first("look_ahead", str, draft=draft, typed=typed)
+        return answered[0] if answered else None
+
+    def engine_ready(self, request: GenerationRequest, backend: Backend) -> None:
+        """Tell every plugin of a new model or context, also those that are off now."""
+        for plugin in self.registry.usable():
+            self._tell("engine_ready", plugin.info.name, request=request, backend=backend)
+
+    def keep_prefix(self, request: GenerationRequest, session: Session, backend: Backend) -> None:
+        """Let plugins keep what they want of a finished turn's session."""
+        for name in self._with("keep_prefix"):
+            self._tell("keep_prefix", name, request=request, session=session, backend=backend)
+
+    def make_room(self, backend: Backend) -> bool:
+        """Have some plugin, on or off, close a session of `backend` it holds; False when none holds any."""
+        return any(self._tell("make_room", plugin.info.name, backend=backend) for plugin in self.registry.usable())
+
+    def propose_tokens(
+        self, request: GenerationRequest, history: Sequence[int], limit: int
+    ) -> tuple[Sequence[int], str | None, dict[str, str]]:
+        """Return guesses at the next tokens, at most `limit`; who made them, or was last to say why not; all notes."""
+        by: str | None = None
+        notes: dict[str, str] = {}
+        arguments = {"request": request, "history": history, "limit": limit}
+        for answer, name in self._answers("propose_tokens", (Sequence, Draft), arguments):
+            draft = answer if isinstance(answer, Draft) else Draft(answer)
+            try:
+                tokens = tuple(index(token) for token in draft.tokens[:limit])
+            except TypeError as error:
+                self._drop(name, "propose_tokens", f"TypeError: it proposed what is no token: {error}")
+                continue
+            by = name
+            if draft.note:
+                notes[name] = draft.note
+            if tokens:
+                return tokens, name, notes
+        return (), by, notes
+
+    def proposes(self) -> bool:
+        """Whether any plugin could guess, so that nobody need be asked each step."""
+        return bool(self._with("propose_tokens"))
+
+    def observe(self, request: GenerationRequest, event: AnyEvent) -> None:
+        """Tell plugins of an event."""
+        for name in self._with("observe"):
+            self._tell("observe", name, request=request, event=event)
+
+    def _with(self, hook: str) -> list[str]:
+        names = (plugin.info.name for plugin in self.registry.usable() if hook in plugin.hooks)
+        return [name for name in names if name in self.enabled]
+
+    def _tell(self, hook: str, name: str, **arguments: Any) -> Any:
+        """Call one plugin; what it raises is named, and it is left out from then on."""
+        if hook not in self.registry.plugins[name].hooks:
+            return None
+        try:
+            return self._only(hook, name)(**arguments)
+        except (Exception, SystemExit) as error:  # a stranger's code
+            self._drop(name, hook, f"{type(error).__name__}: {error}")
+            return None
 
     def readings(self, numbers: Numbers) -> list[Reading]:
         """Return the overlay rows of all plugins, in order. One that raises or stays slow is left out from then on."""
@@ -100,19 +173,25 @@ class Hooks:
                     self._drop(plugin.info.name, hook, f"{type(error).__name__}: {error}")
         return answers
 
-    def _first(self, hook: str, kind: type[T], **arguments: Any) -> tuple[T, str] | None:
+    def _first(self, hook: str, *kinds: type, **arguments: Any) -> tuple[Any, str] | None:
         """Ask for the first answer in pluggy's order; return it with the name of who gave it."""
+        return next(self._answers(hook, kinds, arguments), None)
+
+    def _answers(self, hook: str, kinds: tuple[type, ...], arguments: dict[str, Any]) -> Iterator[tuple[Any, str]]:
+        """Ask in pluggy's order, as long as the caller wants; yield answers that are not None, and who gave them."""
         for implementation in reversed(getattr(self.registry.manager.hook, hook).get_hookimpls()):
             name = implementation.plugin_name
             if name not in self.enabled:
                 continue
             try:
                 answer = self._only(hook, name)(**arguments)
-                if answer is not None:
-                    return _all_of(kind, [answer])[0], name
+                if answer is None:
+                    continue
+                checked: Any = _all_of(kinds, [answer])[0]
             except (Exception, SystemExit) as error:  # a stranger's code; it is named and left out
                 self._drop(name, hook, f"{type(error).__name__}: {error}")
-        return None
+                continue
+            yield checked, name
 
     def _only(self, hook: str, name: str) -> pluggy.HookCaller:
         """Return the caller of one plugin's implementation."""
@@ -128,12 +207,13 @@ class Hooks:
         self.fault(name, hook, detail)
 
 
-def _all_of(kind: type[T], answer: Iterable[Any]) -> list[T]:
+def _all_of(kind: type[T] | tuple[type[T], ...], answer: Iterable[Any]) -> list[T]:
     """Return what a plugin answered as a list. Raises TypeError when it is of another kind."""
     found = list(answer)
     for one in found:
         if not isinstance(one, kind):
-            raise TypeError(f"it answered {one!r}, which is no {kind.__name__}")
+            wanted = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
+            raise TypeError(f"it answered {one!r}, which is no {wanted}")
     return found
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from fader_backends.base import BackendInfo
+from fader_backends.llamacpp.devices import cpu_only
+from fader_backends.llamacpp.split import NOTHING_HERE
 
 from .hookspecs import hookimpl
 from .turn import PluginInfo
@@ -13,12 +15,15 @@ info = PluginInfo(name="known_backends", summary="The backends that ship with Fa
 @hookimpl
 def backends() -> list[BackendInfo]:
     """Name llama.cpp and the deterministic fake."""
+    alone = cpu_only()
     return [
         BackendInfo(
             name="llama.cpp",
             summary="GGUF models on the CPU, and on GPUs where the library was built for them",
             loader="fader_backends.llamacpp:load",
-            provides=frozenset({"rewind", "fork", "save", "rows", "interrupt", "kv_types"}),
+            provides=frozenset({"rewind", "fork", "save", "rows", "interrupt", "kv_types", "grammar"})
+            | (frozenset() if alone else frozenset({"tensor_split"})),
+            lacks={"tensor_split": f"llama.cpp was built for the CPU only: {NOTHING_HERE}"} if alone else {},
         ),
         BackendInfo(
             name="echo",

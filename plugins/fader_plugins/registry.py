@@ -22,7 +22,17 @@ import pluggy
 from . import hookspecs
 from .turn import PluginInfo
 
-BUILT_IN = ("known_backends", "sampler", "kv_cache", "prefix_cache", "timing")
+BUILT_IN = (
+    "known_backends",
+    "sampler",
+    "timing",
+    "kv_cache",
+    "prefix_cache",
+    "tensor_split",
+    "typeahead",
+    "draft_model",
+    "prompt_lookup",
+)
 """Modules of this package, in the order they are registered."""
 SLOW_IMPORT_MS = 500.0
 

@@ -5,7 +5,7 @@ Knows no plugin and no request.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -15,6 +15,11 @@ Cost: TypeAlias = Literal["live", "turn", "context", "load"]
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of a plugin's settings. Fields are `Annotated[type, setting(...)] = default`; a `Literal` makes a choice."""
+
+    def effective(self) -> dict[str, Any]:
+        """Return every field as it will act: override it where None stands for something. Forms show it greyed."""
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        return fields
 
 
 S = TypeVar("S", bound=Settings)

@@ -1,7 +1,7 @@
 """What one turn is: the request before and after it is frozen, the events it causes, the numbers they add up to.
 
-Knows no engine and no screen. Everything but `RequestDraft` is frozen and crosses the process border as msgspec.
-Event times (`at_ns`) are `time.perf_counter_ns`, which is one clock for all processes of a machine.
+Knows no engine and no screen. Everything but `RequestDraft` is frozen and crosses the process border as msgspec. The
+events live in `events.py`, what settings are made of in `settings.py`; both can be had from here.
 """
 
 from __future__ import annotations
@@ -10,13 +10,40 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 import msgspec
-from fader_backends.base import ContextSpec, Memory, Message, ModelFacts, ModelSpec, SamplerSettings
+from fader_backends.base import ContextSpec, Message, ModelFacts, ModelSpec, SamplerSettings
 from fader_backends.errors import BadValue, Failure
 
+from .events import Adjusted as Adjusted
+from .events import AnyEvent as AnyEvent
+from .events import Difference as Difference
+from .events import Draft as Draft
+from .events import Drafted as Drafted
+from .events import Event as Event
+from .events import Failed as Failed
+from .events import Finished as Finished
+from .events import FinishReason as FinishReason
+from .events import Loaded as Loaded
+from .events import Loading as Loading
+from .events import PluginFault as PluginFault
+from .events import Prefilled as Prefilled
+from .events import Prepared as Prepared
+from .events import Rendered as Rendered
+from .events import Restored as Restored
+from .events import Reuse as Reuse
+from .events import Started as Started
+from .events import Token as Token
+from .events import Trimmed as Trimmed
 from .settings import Cost as Cost
 from .settings import S as S
 from .settings import Settings as Settings
 from .settings import setting as setting
+
+WhenFull: TypeAlias = Literal["stop", "drop_oldest", "ask"]
+"""What to do where prompt and reply do not fit the context.
+
+stop: end the reply where the context ends; refuse a prompt that does not fit by itself. drop_oldest: leave the oldest turns
+out of the request, but never the system prompt. ask: refuse before anything is evaluated, and say what would be left out.
+"""
 
 
 class PluginInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,9 +81,10 @@ class RequestDraft(msgspec.Struct, kw_only=True):
     sampler: SamplerSettings = SamplerSettings()
     keep_state: bool = False
     """False: every step evaluates the whole text again."""
-    chunk: int = 128
+    chunk: int = 256
     """Most tokens of one row's prefill in one call; a cancel waits for one chunk at the most."""
     max_tokens: int | None = None
+    when_full: WhenFull = "stop"
     stop: list[str] = []
     ignore_end: bool = False
     """Go on after end-of-generation tokens; for measurements of fixed length."""
@@ -64,6 +92,8 @@ class RequestDraft(msgspec.Struct, kw_only=True):
     """The clock the chat template sees; fixed per conversation so that a date cannot break the prefix."""
     profile: str = ""
     plugins: dict[str, PluginState] = {}
+    provides: frozenset[str] = frozenset()
+    """What the backend can (`BackendInfo.provides`), for plugins that do more where it can more. Not sent."""
 
     def settings(self, plugin: str, kind: type[S]) -> S:
         """Return the settings of `plugin`, typed."""
@@ -82,6 +112,7 @@ class RequestDraft(msgspec.Struct, kw_only=True):
             keep_state=self.keep_state,
             chunk=self.chunk,
             max_tokens=self.max_tokens,
+            when_full=self.when_full,
             stop=tuple(self.stop),
             ignore_end=self.ignore_end,
             now=self.now,
@@ -103,6 +134,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     keep_state: bool
     chunk: int
     max_tokens: int | None
+    when_full: WhenFull = "stop"
     stop: tuple[str, ...]
     ignore_end: bool
     now: datetime
@@ -127,116 +159,18 @@ def _settings(plugins: dict[str, PluginState], plugin: str, kind: type[S]) -> S:
         raise BadValue(f"Settings of plugin {plugin!r}: {error}.") from error
 
 
-class Difference(msgspec.Struct, frozen=True):
-    """Where a prompt stops being an extension of what the session held."""
+class DraftNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """What one plugin's drafts came to in a turn. Tokens and milliseconds are sums over its steps."""
 
-    position: int
-    """Index of the first token that differs."""
-    held: str
-    """Text the session held from there on (a few tokens)."""
-    wanted: str
-    """Text the prompt has there (a few tokens); empty when the prompt simply ends."""
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Base of all events."""
-
-    request_id: str
-    at_ns: int
-
-
-class Started(Event, frozen=True):
-    """The engine took the request up."""
-
-
-class Loading(Event, frozen=True):
-    """A model or context is being made ready."""
-
-    fraction: float
-
-
-class Loaded(Event, frozen=True):
-    """The model is ready."""
-
-    facts: ModelFacts
-    context: ContextSpec
-    load_ms: float
-
-
-class Rendered(Event, frozen=True):
-    """The prompt's token ids are known."""
-
-    prompt_tokens: int
-
-
-class Restored(Event, frozen=True):
-    """It is known what need not be evaluated again: reused + new = prompt tokens."""
-
-    reused: int
-    new: int
-    by: str | None = None
-    """The plugin that answered."""
-    difference: Difference | None = None
-    """Why not everything that was held could be used."""
-
-
-class Prefilled(Event, frozen=True):
-    """A part of the prompt's new tokens has been evaluated."""
-
-    done: int
-    total: int
-
-
-class Token(Event, frozen=True):
-    """One generated token."""
-
-    index: int
-    """0 for the first of the reply."""
-    step: int
-    """Which evaluation it came from; several tokens of one step were drafted."""
-    token: int
-    text: str
-    """What became visible with it; may be empty (half a character, a possible stop string)."""
-    logprob: float
-    drafted: bool = False
-
-
-FinishReason: TypeAlias = Literal["end", "stop", "length", "context", "cancelled"]
-
-
-class Finished(Event, frozen=True):
-    """The turn is over and the engine is ready for the next."""
-
-    reason: FinishReason
-    text: str
-    """What was still held back. Token texts plus this are the reply."""
-    ids: tuple[int, ...]
-    """The reply's token ids as the next turn must use them."""
-    context_used: int
-    """Tokens that the conversation takes now: prompt and reply."""
-    memory: Memory
-    rss_peak_bytes: int
-
-
-class Failed(Event, frozen=True):
-    """The turn is over because of an error. What was generated before stays valid."""
-
-    failure: Failure
-    text: str = ""
-    ids: tuple[int, ...] = ()
-
-
-class PluginFault(Event, frozen=True):
-    """A plugin raised or was too slow; it is switched off for this engine's life."""
-
-    plugin: str
-    hook: str
-    detail: str
-
-
-AnyEvent: TypeAlias = (
-    Started | Loading | Loaded | Rendered | Restored | Prefilled | Token | Finished | Failed | PluginFault
-)
+    steps: int = 0
+    """Evaluations that checked its guesses."""
+    proposed: int = 0
+    kept: int = 0
+    draft_ms: float = 0.0
+    """Time it took to guess, also where it made no guess in the end."""
+    verify_ms: float = 0.0
+    note: str = ""
+    """What it last had to say."""
 
 
 class Numbers(msgspec.Struct, frozen=True, kw_only=True):
@@ -260,8 +194,33 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     prefill_tps: float | None = None
     decode_tps: float | None = None
     drafted_tokens: int = 0
+    """Drafted tokens that were kept."""
+    proposed_tokens: int = 0
+    draft_ms: float = 0.0
+    """Time spent on guesses."""
+    verify_ms: float = 0.0
+    """Time of the evaluations that checked guesses."""
+    single_ms: float | None = None
+    """Median time of an evaluation without guesses in this turn: what a token costs without drafts."""
+    singles: int = 0
+    """How many such evaluations there were."""
+    drafts: dict[str, DraftNumbers] = {}
+    """By plugin."""
+    ready_tokens: int | None = None
+    """Prompt tokens evaluated before the turn was sent, and used; None when nothing was."""
+    vain_tokens: int | None = None
+    """Tokens evaluated ahead and not used."""
+    reuse_tier: str = ""
+    reuse_note: str = ""
     load_ms: float | None = None
     kv_bytes: int | None = None
+    kv_token_bytes: float | None = None
+    """Live KV bytes / tokens they have room for."""
+    free_bytes: int | None = None
+    """Memory that was free where the KV buffers live, when the turn ended."""
+    dropped_messages: int = 0
+    """Oldest messages left out so that the rest fits the context."""
+    dropped_tokens: int = 0
     rss_peak_bytes: int | None = None
     context_used: int | None = None
     context_length: int | None = None
@@ -297,3 +256,5 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     ids: tuple[int, ...]
     failure: Failure | None = None
+    adjusted: tuple[Adjusted, ...] = ()
+    """Changes of live settings while the reply ran; the request has those it began with."""

@@ -8,7 +8,7 @@ from datetime import datetime
 import numpy as np
 import pytest
 from fader.metrics import Stats, percentile, span
-from fader_backends.base import ContextSpec, Memory, ModelFacts, ModelSpec, SamplerSettings
+from fader_backends.base import ContextSpec, Memory, ModelFacts, ModelSpec, SamplerSettings, Scalar
 from fader_backends.errors import Failure
 from fader_plugins.turn import (
     AnyEvent,
@@ -26,6 +26,7 @@ from fader_plugins.turn import (
     RunRecord,
     Started,
     Token,
+    Trimmed,
 )
 
 MS = 1_000_000
@@ -126,6 +127,7 @@ def test_every_number_of_a_turn() -> None:
         drafted_tokens=0,
         load_ms=700.0,
         kv_bytes=4096,
+        kv_token_bytes=2.0,
         rss_peak_bytes=8192,
         context_used=1303,
         context_length=2048,
@@ -149,9 +151,24 @@ def test_load_is_no_part_of_ttft(load_ms: float) -> None:
 def test_before_anything_happened() -> None:
     """A fresh fold knows nothing and says so."""
     numbers = Stats(request=REQUEST).numbers()
-    assert {"processed_tokens", "output_tokens", "steps", "itl_n", "drafted_tokens", "ttft_parts", "context_used"} == {
-        name for name in Numbers.__struct_fields__ if getattr(numbers, name) is not None
-    }
+    assert Numbers(context_used=0) == numbers
+
+
+def test_what_was_left_out() -> None:
+    """Messages that did not fit are counted; without any the numbers say 0."""
+    trimmed = Trimmed(request_id="r", at_ns=at(5), messages=4, tokens=900)
+    numbers = folded([*opening()[:4], trimmed]).numbers()
+    assert (numbers.dropped_messages, numbers.dropped_tokens) == (4, 900)
+    assert folded(opening()).numbers().dropped_messages == 0
+
+
+def test_kv_bytes_per_token() -> None:
+    """Where each row has a buffer of its own, the bytes are those of all rows, and so is the room."""
+    cases: list[tuple[dict[str, Scalar], float]] = [({}, 2.0), ({"unified": False}, 1.0)]
+    for options, want in cases:
+        stats = folded([*opening(), finished(100)])
+        stats.context = ContextSpec(length=2048, rows=2, options=options)
+        assert stats.numbers().kv_token_bytes == want
 
 
 def test_numbers_grow_with_the_events() -> None:

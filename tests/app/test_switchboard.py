@@ -32,7 +32,7 @@ info = PluginInfo(name="costly", summary="a test", settings=Costly)
 @hookimpl
 def plan_request(draft):
     layers = draft.settings("costly", Costly).layers
-    draft.model = msgspec.structs.replace(draft.model, options={**draft.model.options, "n_gpu_layers": layers})
+    draft.model = msgspec.structs.replace(draft.model, options={**draft.model.options, "costly_layers": layers})
 """
 
 
@@ -42,7 +42,11 @@ def costly(tmp_path: Path) -> Switchboard:
     (tmp_path / "costly.py").write_text(COSTLY)
     made = build(tmp_path)
     assert not made.problems
-    return Switchboard(made, Profile(name="test", backend="echo"))
+    board = Switchboard(made, Profile(name="test", backend="echo"))
+    able = msgspec.structs.replace(board.backend(), provides=board.backend().provides | {"kv_types", "tensor_split"})
+    board._backends = {"echo": able}  # a backend that can do everything, so that no setting is idle
+    board.switch("tensor_split", True)
+    return board
 
 
 def test_it_starts_where_the_profile_says(board: Board) -> None:
@@ -50,7 +54,7 @@ def test_it_starts_where_the_profile_says(board: Board) -> None:
     switches = board(plugins={"sampler": {"on": False, "top_k": 7}})
     assert not switches.states["sampler"].on
     assert switches.states["sampler"].settings["top_k"] == 7
-    assert switches.states["sampler"].settings["temperature"] == 0.8
+    assert switches.states["sampler"].settings["base"] == "llama.cpp"
     assert "sampler" not in switches.enabled()
     assert "kv_cache" in switches.enabled()
 
@@ -114,7 +118,6 @@ def test_set_typed_and_as_text(costly: Switchboard, name: str, key: str, value: 
         ("sampler", "temperature", math.inf, "from 0 to 5"),
         ("sampler", "temperature", math.nan, "from 0 to 5"),
         ("sampler", "temperature", "nan", "from 0 to 5"),
-        ("sampler", "temperature", None, "from 0 to 5"),
         ("sampler", "top_k", 1.5, "from 0 to 1000"),
         ("sampler", "top_k", True, "from 0 to 1000"),
         ("sampler", "penalty_window", -2, "at least -1"),
@@ -164,10 +167,18 @@ def changed(value: Any, kind: str) -> Any:
     if isinstance(value, bool):
         return not value
     if value is None:
-        return 5
+        texts = {
+            "order": "top_k",
+            "logit_bias": "3=1",
+            "dry_breakers": '["x"]',
+            "grammar": 'root ::= "a"',
+            "json_schema": "{}",
+        }
+        return texts.get(kind, 0 if kind == "adaptive_decay" else 1)
     if isinstance(value, int | float):
         return value + 1 if kind not in ("top_p", "min_p") else 0.5
-    return {"one": "two"}.get(value, value + "x")
+    others = {"one": "two", "llama.cpp": "neutral", "f16": "bf16", "stop": "ask", "layer": "row"}
+    return others.get(value, "1,2" if kind == "proportions" else value + "x")
 
 
 def test_costs_are_as_declared(costly: Switchboard) -> None:

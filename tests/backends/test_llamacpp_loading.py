@@ -31,7 +31,7 @@ SPEC = ModelSpec(backend="llamacpp")
 
 def test_end_tokens_are_all_of_them(llama: LlamaCpp) -> None:
     vocabulary = llama._vocabulary
-    scan = {t for t in range(vocabulary.size) if vocabulary._library.llama_vocab_is_eog(vocabulary._pointer, t)}
+    scan = {t for t in range(vocabulary.size) if vocabulary._library.llama_vocab_is_eog(vocabulary.pointer, t)}
     assert llama.end_tokens == scan == {0, 2, 4}
 
 

@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fader_backends.base import SamplerSettings
+from fader_backends.base import FORBIDDEN, SamplerSettings
 from fader_backends.errors import BadScores, BadValue
-from fader_backends.sampling import STRIDE, Floats, candidates, chain, check, draw, penalised, uniform
+from fader_backends.sampling import Floats, chain, check, draw, uniform
+from fader_backends.sampling.candidates import everything
+from fader_backends.sampling.cuts import STRIDE
+from fader_backends.sampling.scores import penalised
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -60,7 +63,7 @@ def reference(scores: Sequence[float], s: SamplerSettings) -> dict[int, float]:
 
 
 def left(scores: Floats, s: SamplerSettings, history: Sequence[int] = ()) -> dict[int, float]:
-    tokens, kept = candidates(scores, history, s)
+    tokens, kept = chain(s).candidates(scores, history)
     return {int(token): float(score) for token, score in zip(tokens, kept, strict=True) if score > -math.inf}
 
 
@@ -122,7 +125,7 @@ def test_top_k_drops_the_impossible() -> None:
 def test_off_value_is_the_identity(off: dict[str, Any]) -> None:
     """Each sampler at its off value leaves every score as it was, bit for bit."""
     scores = np.random.default_rng(3).normal(0, 4, 300).astype(np.float32)
-    tokens, kept = candidates(scores, list(range(100)), SamplerSettings(temperature=1.0, **off))
+    tokens, kept = chain(SamplerSettings(temperature=1.0, **off)).candidates(scores, list(range(100)))
     assert list(range(300)) == tokens.tolist()
     assert scores.tobytes() == kept.astype(np.float32).tobytes()
 
@@ -157,7 +160,7 @@ def test_penalties_equal_reference(
     s = SamplerSettings(
         repeat_penalty=repeat, frequency_penalty=frequency, presence_penalty=presence, penalty_window=window
     )
-    got = penalised(given_scores, history, s)
+    got = penalised(everything(given_scores), history, s).scores
     assert want == pytest.approx(got.tolist(), abs=1e-4)
     assert scores == given_scores.tolist(), "the caller's array is left alone"
 
@@ -272,3 +275,18 @@ def test_ends_of_ranges_are_fine() -> None:
         s = SamplerSettings(temperature=100.0, top_p=0.0, min_p=1.0, repeat_penalty=100.0, penalty_window=-1, seed=seed)
         check(s)
         assert chain(s)(floats([1, 2, 3]), [2]).token in (0, 1, 2)
+
+
+def test_a_forbidden_token_never_comes_and_forbidding_all_is_said() -> None:
+    """Logit bias reaches single tokens; nothing left to choose is an error, not a choice."""
+    scores = floats([9, 1, 1, 0])
+    forbid = {0: FORBIDDEN}
+    picks = {
+        chain(SamplerSettings(temperature=1.0, seed=seed, logit_bias=forbid))(scores, []).token for seed in range(60)
+    }
+    assert picks == {1, 2, 3}
+    assert chain(SamplerSettings(logit_bias={3: 20.0}))(scores, []).token == 3
+    with pytest.raises(BadScores):
+        chain(SamplerSettings(temperature=1.0, logit_bias=dict.fromkeys(range(4), FORBIDDEN)))(scores, [])
+    with pytest.raises(BadValue):
+        chain(SamplerSettings(logit_bias={4: 1.0}))(scores, [])

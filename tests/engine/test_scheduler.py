@@ -36,6 +36,14 @@ def test_decoding_goes_before_prefill() -> None:
     assert chosen([prompt, reading, other], 32) == [(reading, 1), (other, 2), (prompt, 29)]
 
 
+def test_drafts_starve_nobody() -> None:
+    """A row that checks a long draft comes after those that need one token, and leaves a quarter to prompts."""
+    drafts, reading, prompt = need(32, False), need(1, False), need(500, True)
+    assert chosen([drafts, reading], 32) == [(reading, 1), (drafts, 31)]
+    assert chosen([drafts, reading, prompt], 32) == [(reading, 1), (drafts, 23), (prompt, 8)]
+    assert chosen([drafts, reading, prompt], 1) == [(reading, 1)]
+
+
 def test_a_prompt_takes_its_chunk_and_no_more() -> None:
     """Each prompt evaluates at most its chunk, so that a cancel waits for one chunk."""
     first, second = need(500, True, chunk=64), need(10, True, chunk=64)

@@ -7,13 +7,13 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from fader_backends.base import ContextSpec, ModelSpec
+from fader_backends.base import ContextSpec, ModelSpec, Session
 from fader_backends.echo import EchoBackend, EchoSession
 from fader_backends.errors import BadValue, PluginFailed
 from fader_plugins import calls
 from fader_plugins.calls import STRIKES, Hooks, common
 from fader_plugins.registry import Registry, build
-from fader_plugins.turn import Numbers, RequestDraft
+from fader_plugins.turn import GenerationRequest, Numbers, RequestDraft
 
 HEAD = """
 from fader_backends.base import BackendInfo
@@ -47,6 +47,11 @@ class Heard:
 def draft() -> RequestDraft:
     model, context = ModelSpec(backend="echo"), ContextSpec()
     return RequestDraft(owner="me", messages=[], model=model, context=context, now=datetime(2026, 1, 1))
+
+
+def restored(hooks: Hooks, request: GenerationRequest, held: Session, prompt: list[int]) -> tuple[int, str | None]:
+    reuse, by = hooks.restore_prefix(request, held, prompt, EchoBackend(request.model, request.context))
+    return reuse.tokens, by
 
 
 def session(tokens: Sequence[int]) -> EchoSession:
@@ -116,7 +121,7 @@ def test_a_faulty_restore_passes_the_question_on(tmp_path: Path, fault: str) -> 
     planned = draft()
     planned.keep_state = True
     for _ in range(2):
-        answer = hooks.restore_prefix(planned.freeze("id", 0), session([1, 2, 3]), [1, 2, 9, 9])
+        answer = restored(hooks, planned.freeze("id", 0), session([1, 2, 3]), [1, 2, 9, 9])
         assert answer == (2, "prefix_cache")
     assert [fault[:2] for fault in heard.faults] == [("bad", "restore_prefix")]
 
@@ -138,7 +143,7 @@ def test_claims_are_checked(tmp_path: Path, body: str, want: int) -> None:
     """What counts is what the session holds of the prompt; it is cut to that, and one token is always left."""
     made = plugins(tmp_path, mine=f"def restore_prefix(session):\n    {body}\n")
     held = session([1, 2, 3])
-    kept, by = Hooks(made, {"mine"}, Heard()).restore_prefix(draft().freeze("id", 0), held, [1, 2, 3, 4])
+    kept, by = restored(Hooks(made, {"mine"}, Heard()), draft().freeze("id", 0), held, [1, 2, 3, 4])
     assert (want, "mine") == (kept, by)
     assert [1, 2, 3][:want] == held.tokens
 
@@ -147,14 +152,14 @@ def test_one_token_is_always_left(tmp_path: Path) -> None:
     """A session that holds the whole prompt gives its last token back, since scores are needed."""
     made = plugins(tmp_path, mine="def restore_prefix(prompt):\n    return len(prompt)\n")
     held = session([1, 2, 3])
-    assert Hooks(made, {"mine"}, Heard()).restore_prefix(draft().freeze("id", 0), held, [1, 2, 3]) == (2, "mine")
+    assert restored(Hooks(made, {"mine"}, Heard()), draft().freeze("id", 0), held, [1, 2, 3]) == (2, "mine")
     assert held.tokens == [1, 2]
 
 
 def test_nobody_restores() -> None:
     """With the plugin off nothing is kept, whatever the session holds."""
     made, held = build(None), session([1, 2, 3])
-    assert Hooks(made, (), Heard()).restore_prefix(draft().freeze("id", 0), held, [1, 2, 3, 4]) == (0, None)
+    assert restored(Hooks(made, (), Heard()), draft().freeze("id", 0), held, [1, 2, 3, 4]) == (0, None)
     assert held.tokens == []
 
 
@@ -165,10 +170,10 @@ def test_a_stranger_is_asked_first_unless_it_wants_to_be_last(tmp_path: Path) ->
     planned = draft()
     planned.keep_state = True
     request = planned.freeze("id", 0)
-    assert Hooks(made, made.plugins, Heard()).restore_prefix(request, session([1, 2]), [1, 2, 3]) == (1, "mine")
+    assert restored(Hooks(made, made.plugins, Heard()), request, session([1, 2]), [1, 2, 3]) == (1, "mine")
     (tmp_path / "mine.py").write_text(HEAD.format(name="mine").replace("@hookimpl", "@hookimpl(trylast=True)") + body)
     made = build(tmp_path)
-    answer = Hooks(made, made.plugins, Heard()).restore_prefix(request, session([1, 2]), [1, 2, 3])
+    answer = restored(Hooks(made, made.plugins, Heard()), request, session([1, 2]), [1, 2, 3])
     assert answer == (2, "prefix_cache")
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fader.headless import Headless
@@ -16,7 +17,8 @@ from fader_backends.base import BackendInfo, Message
 from fader_plugins import hookspecs
 from fader_plugins.calls import Hooks
 from fader_plugins.registry import Registry
-from fader_plugins.turn import Numbers, Restored
+from fader_plugins.testing import reply
+from fader_plugins.turn import Drafted, Finished, Numbers, Restored, Token
 
 README = (Path(__file__).parents[2] / "plugins" / "README.md").read_text(encoding="utf-8")
 SPECS = {
@@ -58,6 +60,84 @@ def test_hook_restore_prefix(registry: Registry, board: Callable[..., Switchboar
             events = engine.run(draft.freeze(f"turn {number}", 0))
             answers += [(event.by, event.reused) for event in events if isinstance(event, Restored)]
     assert answers == [("prefix_cache", 0), ("prefix_cache", 6), (None, 0)]
+
+
+def test_hook_propose_tokens(registry: Registry, board: Callable[..., Switchboard]) -> None:
+    """prompt_lookup guesses in a turn, with a note, and only while it is on; the reply is the same."""
+    told = []
+    with Headless(registry) as engine:
+        for on in (False, True):
+            plugins = {"sampler": {"on": False}, "prompt_lookup": {"on": on, "adaptive": False}}
+            draft = board(plugins=plugins).plan("me", [Message("user", "row your boat, " * 4)], NOW)
+            events = engine.run(draft.freeze(f"turn {on}", 0))
+            steps = [event for event in events if isinstance(event, Drafted)]
+            told.append((reply(events), sum(event.proposed for event in steps) > 0, any(e.notes for e in steps)))
+    assert told[0][0] == told[1][0]
+    assert [one[1:] for one in told] == [(False, False), (True, True)]
+
+
+def test_hook_observe(registry: Registry, board: Callable[..., Switchboard]) -> None:
+    """prompt_lookup is told of every step while it is on, and learns what steps cost."""
+    lookup: Any = registry.implementation("prompt_lookup")
+    plugins = {"prompt_lookup": {"on": True}}
+    draft = board(plugins=plugins, load={"step_ms": 2.0}).plan("me", [Message("user", "hello")], NOW)
+    with Headless(registry) as engine:
+        events = engine.run(draft.freeze("turn", 0))
+        assert 2.0 < lookup.pace.costs.ms(1) < 20.0
+    steps = {event.step for event in events if isinstance(event, Token)}
+    assert {event.step for event in events if isinstance(event, Drafted)} >= steps - {0}
+
+
+def test_hook_look_ahead(registry: Registry, board: Callable[..., Switchboard]) -> None:
+    """typeahead offers the whole words that were typed, and nothing while it is off."""
+    draft = board().plan("me", [Message("user", "one two thr")], NOW)
+    assert hooks(registry, "typeahead").look_ahead(draft, "one two thr") == "one two"
+    assert hooks(registry).look_ahead(draft, "one two thr") is None
+
+
+def said(board: Switchboard, engine: Headless, text: str, owner: str = "me") -> Restored:
+    events = engine.run(board.plan(owner, [Message("user", text)], NOW).freeze("turn", 0))
+    (restored,) = [event for event in events if isinstance(event, Restored)]
+    return restored
+
+
+def test_hook_engine_ready(registry: Registry, board: Callable[..., Switchboard]) -> None:
+    """prefix_cache holds no row of a context that is gone, also when it was off while the context changed."""
+    switches = board(plugins={"prefix_cache": {"min_tokens": 4, "memory_mib": 0, "disk_mib": 0}})
+    with Headless(registry) as engine:
+        said(switches, engine, "one way on")
+        said(switches, engine, "another way on")
+        switches.switch("prefix_cache", False)
+        switches.set("kv_cache", "length", 512)
+        said(switches, engine, "elsewhere")
+        switches.switch("prefix_cache", True)
+        assert said(switches, engine, "one way on").reused == 1
+
+
+def test_hook_keep_prefix(registry: Registry, board: Callable[..., Switchboard]) -> None:
+    """prefix_cache finds after a detour what it kept of an earlier turn; with no budget there is nothing."""
+    for budget, want in ((64, "memory"), (0, "session")):
+        cache = {"min_tokens": 4, "live_rows": 0, "memory_mib": budget, "disk_mib": 0}
+        switches = board(plugins={"prefix_cache": cache})
+        with Headless(registry) as engine:
+            said(switches, engine, "one way on" * 3)
+            said(switches, engine, "another way on")
+            assert said(switches, engine, "one way on" * 3).tier == want
+        registry.manager.get_plugin("prefix_cache").memory.clear()  # type: ignore[union-attr]
+
+
+def test_hook_make_room(registry: Registry, board: Callable[..., Switchboard]) -> None:
+    """Rows that prefix_cache holds go to conversations that need them, also while it is switched off."""
+    switches = board(plugins={"prefix_cache": {"min_tokens": 4, "live_rows": 3, "disk_mib": 0}})
+    with Headless(registry) as engine:
+        for number in range(4):
+            said(switches, engine, f"{number} ways on")
+        switches.switch("prefix_cache", False)
+        owners = [f"owner {number}" for number in range(4)]
+        events = engine.run(
+            *(switches.plan(owner, [Message("user", "all at once")], NOW).freeze(owner, 0) for owner in owners)
+        )
+    assert [event.reason for event in events if isinstance(event, Finished)] == ["end"] * 4
 
 
 def test_hook_readings(registry: Registry) -> None:

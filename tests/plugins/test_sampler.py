@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from fader.headless import Headless
 from fader.switchboard import Switchboard
-from fader_backends.base import Message, SamplerSettings
-from fader_backends.errors import BadValue
+from fader_backends.base import FORBIDDEN, Message, SamplerSettings
+from fader_backends.errors import BadValue, UsageError
 from fader_plugins.registry import Registry
-from fader_plugins.sampler import Sampler
+from fader_plugins.sampler import Base, Sampler
 from fader_plugins.testing import reply
 
 Board = Callable[..., Switchboard]
@@ -40,10 +40,65 @@ def test_every_setting_arrives(board: Board) -> None:
         "frequency_penalty": -0.5,
         "presence_penalty": 0.75,
         "penalty_window": -1,
+        "dynatemp_range": 0.25,
+        "dynatemp_exponent": 1.5,
+        "typical_p": 0.75,
+        "top_n_sigma": 1.5,
+        "xtc_probability": 0.25,
+        "xtc_threshold": 0.2,
+        "dry_multiplier": 0.75,
+        "dry_base": 2.0,
+        "dry_allowed_length": 3,
+        "dry_window": -1,
+        "mirostat": 2,
+        "mirostat_tau": 4.0,
+        "mirostat_eta": 0.25,
+        "adaptive_target": 0.5,
+        "adaptive_decay": 0.5,
+        "min_keep": 2,
         "seed": 2**64 - 1,
     }
-    assert set(values) == set(Sampler.__struct_fields__), "a setting without a line here"
-    assert SamplerSettings(**values) == planned(board, **values)
+    texts = {"order": "temperature; top_k", "logit_bias": "3=-1.5, 4=-inf", "dry_breakers": '["a", "\\n"]'}
+    tables: dict[str, Any] = {
+        "order": ("temperature", "top_k"),
+        "logit_bias": {3: -1.5, 4: FORBIDDEN},
+        "dry_breakers": ("a", "\n"),
+    }
+    constraints = {"grammar", "json_schema"}  # they exclude each other, and have tests of their own
+    assert {*values, *texts, *constraints, "base"} == set(Sampler.__struct_fields__), "a setting without a line here"
+    assert SamplerSettings(**values, **tables) == planned(board, **values, **texts)
+
+
+def test_bases(board: Board) -> None:
+    """`neutral` is every sampler off at temperature 1; what is set counts over any base."""
+    assert SamplerSettings(temperature=1.0, seed=1) == planned(board, base="neutral", seed=1)
+    assert SamplerSettings(temperature=0.3, seed=1) == planned(board, base="neutral", temperature=0.3, seed=1)
+    assert planned(board, seed=1) == planned(board, base="model", seed=1), "a model that recommends nothing"
+
+
+@pytest.mark.parametrize("base", ["llama.cpp", "neutral"])
+def test_what_forms_show_is_what_acts(board: Board, base: Base) -> None:
+    """The effective settings, given back as settings, plan the same sampler."""
+    shown = Sampler(base=base, top_k=7, seed=3).effective()
+    assert planned(board, base=base, top_k=7, seed=3) == planned(board, **shown)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("order", "top_k, top_q", "Did you mean 'top_p'?"),
+        ("order", "top_k, top_k", "twice"),
+        ("logit_bias", "cat=3", "TOKEN=BIAS"),
+        ("logit_bias", "3=nan", "not a number"),
+        ("logit_bias", "-3=1", "cannot be"),
+        ("dry_breakers", "colon", "JSON"),
+    ],
+)
+def test_texts_that_do_not_parse(board: Board, key: str, value: str, said: str) -> None:
+    """Each is one clear line that names the thing."""
+    with pytest.raises(UsageError) as caught:
+        planned(board, **{key: value})
+    assert said in str(caught.value)
 
 
 def test_defaults_are_llama_cpps(board: Board) -> None:

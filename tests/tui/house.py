@@ -12,7 +12,7 @@ from fader.paths import Paths
 from fader.profiles import Profile
 from fader.store import Store
 from fader.tui.app import FaderApp
-from fader_backends.base import ContextSpec, Memory, ModelFacts
+from fader_backends.base import ContextSpec, Memory, ModelFacts, SamplerSettings
 from fader_backends.errors import Failure
 from fader_plugins.registry import Registry, build
 from fader_plugins.turn import (
@@ -41,6 +41,8 @@ class HandEngine:
         self.emit = emit
         self.requests: list[GenerationRequest] = []
         self.cancelled: list[str] = []
+        self.prepared: list[GenerationRequest] = []
+        self.adjusted: list[tuple[str, SamplerSettings]] = []
         self.started = self.closed = False
         self.at_ns = 0
         self.ids: list[int] = []
@@ -54,6 +56,12 @@ class HandEngine:
     def submit(self, request: GenerationRequest) -> None:
         self.requests.append(request)
         self.at_ns, self.ids = request.submitted_ns, []
+
+    def prepare(self, request: GenerationRequest) -> None:
+        self.prepared.append(request)
+
+    def adjust(self, request_id: str, sampler: SamplerSettings) -> None:
+        self.adjusted.append((request_id, sampler))
 
     def cancel(self, request_id: str) -> None:
         self.cancelled.append(request_id)

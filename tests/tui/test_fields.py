@@ -91,7 +91,7 @@ def row(board: Switchboard, plugin: str, text: str) -> desk.Line:
 
 def test_the_cost_is_said_before_the_switch_is_thrown(board: Callable[..., Switchboard]) -> None:
     made = board(plugins={"kv_cache": {"length": 1024}})
-    assert desk.explain(made, row(made, "sampler", "temperature"))[1] == "acts from the next turn on"
+    assert desk.explain(made, row(made, "sampler", "temperature"))[1] == "acts at once"
     assert "new context" in desk.explain(made, row(made, "kv_cache", "length"))[1]
     assert "new context" in desk.explain(made, row(made, "kv_cache", "kv_cache"))[1]
     assert made.states["kv_cache"].on

@@ -22,10 +22,11 @@ import click
 import fader_backends.errors as errors
 import msgspec
 from fader_backends.base import Message
-from fader_backends.errors import BadValue, EmptyPrompt, FaderError, Failure
-from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, Token
+from fader_backends.errors import BadValue, EmptyPrompt, FaderError, Failure, NotSupported
+from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, PluginState, Token, Trimmed
 
 from .. import profiles
+from ..left_out import left_out
 from ..log import write_log
 from ..metrics import Stats
 from ..paths import Paths
@@ -96,8 +97,17 @@ def run(asked: Asked, paths: Paths) -> int:
     return 130 if reason == "cancelled" else 0
 
 
+NOTHING = PluginState(False, {})
+
+
 def throw_switches(board: Switchboard, asked: Asked) -> None:
-    """Apply what the command line says of plugins; what is said outright wins over shorthands. Raises UsageError."""
+    """Apply what the command line says of plugins; what is said outright wins over shorthands. Raises UsageError.
+
+    A run keeps no prefixes for later ones, unless told to: its numbers would depend on what was run before.
+    """
+    for key in ("memory_mib", "disk_mib"):
+        if key in board.states.get("prefix_cache", NOTHING).settings:
+            board.set("prefix_cache", key, 0)
     if asked.temperature is not None:
         board.switch("sampler", True)
         board.set("sampler", "temperature", asked.temperature)
@@ -111,6 +121,10 @@ def throw_switches(board: Switchboard, asked: Asked) -> None:
         board.set(plugin, key, value)
     for name in asked.on:
         board.switch(name, True)
+        if (lacking := board.lacking(name)) is not None:
+            raise NotSupported(
+                f"{name} cannot be switched on here.", f"{lacking.rstrip('.')}.", f"Leave out --on {name}."
+            )
     for name in asked.off:
         board.switch(name, False)
 
@@ -165,6 +179,8 @@ class Answer:
             case Failed(failure=failure, text=text):
                 self.failure = failure
                 self._write(text + ("\n" if self.stats.text else ""))
+            case Trimmed():
+                tell(str(as_error(left_out(event))), self.err)
             case PluginFault():
                 tell(f"plugin {event.plugin!r} failed in {event.hook}: {event.detail}", self.err)
             case _:

@@ -57,10 +57,15 @@ def _private_pipes(log: Path) -> tuple[BinaryIO, BinaryIO]:
 def _listen(inbox: BinaryIO, engine: Engine) -> None:
     while (data := wire.read(inbox)) is not None:
         command = wire.commands.decode(data)
-        if isinstance(command, wire.Submit):
-            engine.submit(command.request)
-        else:
-            engine.cancel(command.request_id)
+        match command:
+            case wire.Submit():
+                engine.submit(command.request)
+            case wire.Cancel():
+                engine.cancel(command.request_id)
+            case wire.Prepare():
+                engine.prepare(command.request)
+            case wire.Adjust():
+                engine.adjust(command.request_id, command.sampler)
     engine.close()
     last = threading.Timer(LAST_SECONDS, os._exit, (0,))
     last.daemon = True  # or the interpreter waits for it on its way out

@@ -8,33 +8,34 @@ from __future__ import annotations
 
 import queue
 import time
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
-from fader_backends.base import Backend, Extension, Scores, Session
-from fader_backends.errors import ContextFull, FaderError, Failure, Interrupted, OutOfMemory, TurnError
-from fader_plugins.calls import Hooks, common
+from fader_backends.base import Backend, Extension, SamplerSettings, Scores, Session
+from fader_backends.errors import FaderError, Interrupted, OutOfMemory
+from fader_plugins.calls import Hooks
 from fader_plugins.registry import Registry
-from fader_plugins.turn import (
-    AnyEvent,
-    Difference,
-    Failed,
-    Finished,
-    GenerationRequest,
-    PluginFault,
-    Rendered,
-    Restored,
-    Started,
-)
+from fader_plugins.turn import AnyEvent, GenerationRequest
 
+from .ahead import Ahead
+from .announce import Announcer, difference_of
+from .faults import Faults
+from .fitting import fit
 from .model import LoadedModel
-from .resident import peak_rss_bytes
 from .row import Row
 from .scheduler import choose
 from .sessions import Sessions
 
-EXCERPT = 6
-"""Tokens shown on each side of a prefix difference."""
+
+class Wish(NamedTuple):
+    """A turn to prepare for, not to run."""
+
+    request: GenerationRequest
+
+
+Evaluated = tuple[Row, Extension, Scores, int, int]
+"""A row, its part of a batch, the scores, the nanoseconds the batch took, and its tokens."""
 
 
 class Engine:
@@ -47,22 +48,41 @@ class Engine:
         self.emit = emit
         self.clock = clock
         self.model = LoadedModel(registry, emit, clock)
-        self._inbox: queue.SimpleQueue[GenerationRequest | None] = queue.SimpleQueue()
+        self.tell = Announcer(emit, clock, self.model.memory)
+        self._inbox: queue.SimpleQueue[GenerationRequest | Wish | None] = queue.SimpleQueue()
         self._waiting: list[GenerationRequest] = []
         self._rows: list[Row] = []
         self._sessions = Sessions()
+        self._ahead = Ahead(self._sessions)
+        self._adjustments: queue.SimpleQueue[tuple[str, SamplerSettings]] = queue.SimpleQueue()
         self._cancelled: set[str] = set()
-        self._faulty: set[str] = set()
+        self._faults = Faults()
         self._closing = False
 
     def submit(self, request: GenerationRequest) -> None:
         """Queue a turn."""
-        self._inbox.put(request)
+        self._put(request)
+
+    def prepare(self, request: GenerationRequest) -> None:
+        """Evaluate, while nothing else is to do, what a turn is certain to begin with; its last message is being typed.
+
+        A newer wish or a turn ends it at once. No event tells of it but `Prepared` when the turn comes.
+        """
+        self._put(Wish(request))
+
+    def _put(self, item: GenerationRequest | Wish) -> None:
+        self._inbox.put(item)
+        if self._ahead.working:
+            self.model.interrupt()
 
     def cancel(self, request_id: str) -> None:
         """Stop a turn, waiting or running, as soon as its present chunk allows; others are untouched."""
         self._cancelled.add(request_id)
         self.model.interrupt()
+
+    def adjust(self, request_id: str, sampler: SamplerSettings) -> None:
+        """Use other sampler settings for a running reply from its next token on; nothing happens when it is over."""
+        self._adjustments.put((request_id, sampler))
 
     def close(self) -> None:
         """Make `run` return soon; what is running is cancelled and the model freed."""
@@ -73,14 +93,14 @@ class Engine:
     def run(self) -> None:
         """Work until closed."""
         while not self._closing:
-            self._receive(block=not (self._rows or self._waiting))
+            self._receive(block=not (self._rows or self._waiting or self._ahead.wanted))
             self._work()
         self._finish()
 
     def run_until_idle(self) -> None:
         """Work until nothing is queued or running."""
         self._receive(block=False)
-        while (self._rows or self._waiting) and not self._closing:
+        while (self._rows or self._waiting or self._ahead.wanted) and not self._closing:
             self._work()
             self._receive(block=False)
         if self._closing:
@@ -100,16 +120,23 @@ class Engine:
                 return
             if request is None:
                 return
-            self._waiting.append(request)
+            if isinstance(request, Wish):
+                self._ahead.wish(request.request)
+            else:
+                self._waiting.append(request)
             block = False
 
     def _work(self) -> None:
         """One pass: start what can start, evaluate one batch, hand the scores out."""
         self.model.resume()
         self._drop_cancelled()
+        self._adjust_rows()
         while self._waiting and self._fits(self._waiting[0]):
             self._start(self._waiting.pop(0))
-        if self._closing or not self._rows:
+        if self._closing:
+            return
+        if not self._rows:
+            self._ahead.work(self.model, self._hooks, lambda: self._closing or not self._inbox.empty())
             return
         backend = self.model.backend
         assert backend is not None
@@ -120,17 +147,31 @@ class Engine:
                 parts.append((row, row.take(count)))
             except Exception as error:  # every failure of a turn becomes its Failed event; the engine goes on
                 self._fail(row, error)
-        for row, part, scores in self._evaluate(backend, parts) if parts else ():
-            self._advance(row, part, scores)
+        for evaluated in self._evaluate(backend, parts) if parts else ():
+            self._advance(*evaluated)
+
+    def _forget(self) -> None:
+        self._sessions.forget()
+        self._ahead.forget()
 
     def _drop_cancelled(self) -> None:
         for request in [request for request in self._waiting if request.id in self._cancelled]:
             self._waiting.remove(request)
-            self._emit_end(request, "", (), 0)
+            self._cancelled.discard(request.id)
+            self.tell.finished(request, "cancelled")
         for row in [row for row in self._rows if row.request.id in self._cancelled]:
             self._cancel_row(row)
         if not (self._rows or self._waiting) and self._inbox.empty():
             self._cancelled.clear()
+
+    def _adjust_rows(self) -> None:
+        while not self._adjustments.empty():
+            request_id, sampler = self._adjustments.get()
+            for row in [row for row in self._rows if row.request.id == request_id]:
+                try:
+                    row.adjust(sampler)
+                except FaderError as error:
+                    self._fail(row, error)
 
     def _fits(self, request: GenerationRequest) -> bool:
         """Whether a turn can join what is running: nothing runs, or it asks for the very same model and context."""
@@ -141,50 +182,38 @@ class Engine:
     # --- one turn's start and end -------------------------------------------------------------------------------------
 
     def _start(self, request: GenerationRequest) -> None:
-        self.emit(Started(request_id=request.id, at_ns=self.clock()))
-        session = None
+        self.tell.started(request)
+        session: Session | None = None
         try:
-            if not self.model.serves(request):
-                self._sessions.forget()
+            fresh = not self.model.serves(request)
+            if fresh:
+                self._forget()
             backend = self.model.ready(request, lambda: request.id in self._cancelled or self._closing)
-            prompt = backend.chat(request.messages, request.now)
-            self.emit(Rendered(request_id=request.id, at_ns=self.clock(), prompt_tokens=len(prompt)))
-            if len(prompt) >= backend.context.length:
-                raise ContextFull(
-                    f"The prompt takes {len(prompt):,} tokens; the context holds {backend.context.length:,}.",
-                    "Nothing was cut.",
-                    "Shorten it, start a new chat, or raise the context length.",
-                )
-            session = self._sessions.take(backend, request.owner)
-            held = self._restore(backend, session, request, prompt)
-            self._rows.append(Row(request, backend, session, prompt, held, self.emit, self.clock))
+            hooks = self._hooks(request)
+            if fresh:
+                hooks.engine_ready(request, backend)
+            prompt = self.tell.fitted(request, fit(backend, request))
+            session = self._sessions.take(backend, request.owner, partial(hooks.make_room, backend))
+            difference = difference_of(backend, session.tokens, prompt)
+            reuse, by = hooks.restore_prefix(request, session, prompt, backend)
+            self.tell.prepared(request, self._ahead.account(request.owner, reuse.tokens))
+            self.tell.restored(request, len(prompt), reuse, by, difference)
+            self._rows.append(Row(request, backend, session, prompt, reuse.tokens, hooks, self.emit, self.clock))
         except Interrupted:
-            self._emit_end(request, "", (), 0)
+            self._cancelled.discard(request.id)
+            self.tell.finished(request, "cancelled")
         except Exception as error:  # every failure of a turn becomes its Failed event; the engine goes on
             if session is not None:
                 session.close()
-            self._emit_failed(request, error, "", ())
+            self._cancelled.discard(request.id)
+            self.tell.failed(request, error)
 
-    def _restore(self, backend: Backend, session: Session, request: GenerationRequest, prompt: list[int]) -> int:
-        shared = common(session.tokens, prompt)
-        difference = None
-        if shared < len(session.tokens):
-            difference = Difference(
-                shared, excerpt(backend, session.tokens[shared:]), excerpt(backend, prompt[shared:])
-            )
-        hooks = Hooks(self.registry, request.enabled - self._faulty, lambda *fault: self._fault(request, *fault))
-        reused, by = hooks.restore_prefix(request, session, prompt)
-        self.emit(
-            Restored(
-                request_id=request.id,
-                at_ns=self.clock(),
-                reused=reused,
-                new=len(prompt) - reused,
-                by=by,
-                difference=difference if by else None,
-            )
-        )
-        return reused
+    def _hooks(self, request: GenerationRequest) -> Hooks:
+        def fault(plugin: str, hook: str, detail: str) -> None:
+            self._faults.add(request, plugin)
+            self.tell.fault(request, plugin, hook, detail)
+
+        return Hooks(self.registry, request.enabled - self._faults.left_out(request), fault)
 
     def _cancel_row(self, row: Row) -> None:
         row.reason = "cancelled"
@@ -198,24 +227,29 @@ class Engine:
             self._fail(row, error)
             return
         self._rows.remove(row)
-        self._sessions.keep(row.request.owner, row.session)
-        self._emit_end(row.request, text, ids, len(row.prompt) + len(ids), row)
+        request = row.request
+        self._sessions.keep(request.owner, row.session)
+        self._cancelled.discard(request.id)
+        self.tell.finished(request, row.reason or "cancelled", text, ids, len(row.prompt) + len(ids))
+        row.hooks.keep_prefix(request, row.session, row.backend)
 
     def _fail(self, row: Row, error: Exception) -> None:
         self._rows.remove(row)
         row.session.close()
-        self._emit_failed(row.request, error, row.stream.flush(), tuple(row.ids))
+        self._cancelled.discard(row.request.id)
+        self.tell.failed(row.request, error, row.stream.flush(), tuple(row.ids))
 
     # --- evaluating ---------------------------------------------------------------------------------------------------
 
-    def _evaluate(self, backend: Backend, parts: list[tuple[Row, Extension]]) -> list[tuple[Row, Extension, Scores]]:
+    def _evaluate(self, backend: Backend, parts: list[tuple[Row, Extension]]) -> list[Evaluated]:
         """Evaluate all parts in one call; on an error each alone, so that a row fails only for itself."""
+        begin = self.clock()
         try:
             scores = backend.evaluate([part for _, part in parts])
         except Interrupted:
             return []
         except OutOfMemory as error:
-            if self._sessions.drop_oldest():
+            if self._sessions.drop_oldest() or parts[0][0].hooks.make_room(backend):
                 return []
             if len(parts) == 1:
                 self._fail(parts[0][0], error)
@@ -225,63 +259,18 @@ class Engine:
                 self._fail(parts[0][0], error)
                 return []
         else:
-            return [(row, part, one) for (row, part), one in zip(parts, scores, strict=True)]
-        done: list[tuple[Row, Extension, Scores]] = []
+            took, batch = self.clock() - begin, sum(len(part.tokens) for _, part in parts)
+            return [(row, part, one, took, batch) for (row, part), one in zip(parts, scores, strict=True)]
+        done: list[Evaluated] = []
         for part in parts:
             done += self._evaluate(backend, [part])
         return done
 
-    def _advance(self, row: Row, part: Extension, scores: Scores) -> None:
+    def _advance(self, row: Row, part: Extension, scores: Scores, took_ns: int, batch: int) -> None:
         try:
-            row.give(part, scores)
+            row.give(part, scores, took_ns, batch)
         except Exception as error:  # every failure of a turn becomes its Failed event; the engine goes on
             self._fail(row, error)
             return
         if row.reason:
             self._end(row)
-
-    # --- events -------------------------------------------------------------------------------------------------------
-
-    def _emit_end(
-        self, request: GenerationRequest, text: str, ids: tuple[int, ...], used: int, row: Row | None = None
-    ) -> None:
-        self._cancelled.discard(request.id)
-        reason = row.reason if row is not None and row.reason else "cancelled"
-        self.emit(
-            Finished(
-                request_id=request.id,
-                at_ns=self.clock(),
-                reason=reason,
-                text=text,
-                ids=ids,
-                context_used=used,
-                memory=self.model.memory(),
-                rss_peak_bytes=peak_rss_bytes(),
-            )
-        )
-
-    def _emit_failed(self, request: GenerationRequest, error: Exception, text: str, ids: tuple[int, ...]) -> None:
-        self._cancelled.discard(request.id)
-        self.emit(Failed(request_id=request.id, at_ns=self.clock(), failure=failure_of(error), text=text, ids=ids))
-
-    def _fault(self, request: GenerationRequest, plugin: str, hook: str, detail: str) -> None:
-        self._faulty.add(plugin)
-        self.emit(PluginFault(request_id=request.id, at_ns=self.clock(), plugin=plugin, hook=hook, detail=detail))
-
-
-def failure_of(error: Exception) -> Failure:
-    """Return any exception as a value; one that nobody foresaw goes to stderr with its traceback, which is the log."""
-    if isinstance(error, FaderError):
-        return error.failure
-    traceback.print_exception(error)
-    return TurnError(
-        "The engine met an error it does not know.",
-        f"{type(error).__name__}: {error}",
-        "Try again; the log has the details (`fader paths` says where).",
-    ).failure
-
-
-def excerpt(backend: Backend, tokens: Sequence[int]) -> str:
-    """Return the text of the first few tokens; control tokens as their number in brackets."""
-    pieces = [backend.piece(token) or f"<{token}>".encode() for token in tokens[:EXCERPT]]
-    return b"".join(pieces).decode(errors="replace")

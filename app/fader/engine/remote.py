@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from fader_backends.base import SamplerSettings
 from fader_backends.errors import EngineDied
 from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest
 
@@ -69,11 +70,22 @@ class EngineProcess:
 
     def cancel(self, request_id: str) -> None:
         """Ask the engine to stop a turn; its Finished event says when it has."""
+        self._say(wire.Cancel(request_id))
+
+    def adjust(self, request_id: str, sampler: SamplerSettings) -> None:
+        """Ask the engine to use other sampler settings from that reply's next token on."""
+        self._say(wire.Adjust(request_id, sampler))
+
+    def prepare(self, request: GenerationRequest) -> None:
+        """Ask the engine to evaluate what this turn is certain to begin with; does nothing while it does not live."""
+        self._say(wire.Prepare(request))
+
+    def _say(self, command: wire.Command) -> None:
         with self._lock:
             process = self._process
             if process is not None and process.poll() is None:
                 with contextlib.suppress(OSError, ValueError):  # the reader thread reports the death
-                    wire.write(cast("BinaryIO", process.stdin), wire.Cancel(request_id))
+                    wire.write(cast("BinaryIO", process.stdin), command)
 
     def close(self) -> None:
         """End the process; by force if it does not listen."""

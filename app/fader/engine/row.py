@@ -5,15 +5,18 @@ Knows its own session and generator, not the other rows, not how batches are cho
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 import numpy as np
-from fader_backends.base import Backend, Extension, Pick, Scores, Session
+from fader_backends.base import Backend, Extension, Pick, SamplerSettings, Scores, Session
+from fader_backends.errors import NotSupported
 from fader_backends.sampling import chain
-from fader_plugins.calls import common
-from fader_plugins.turn import AnyEvent, FinishReason, GenerationRequest, Prefilled, Token
+from fader_plugins.calls import Hooks, common
+from fader_plugins.turn import Adjusted, AnyEvent, Drafted, FinishReason, GenerationRequest, Prefilled, Token
 
-from .decode import Step, decode
+from .constrained import constraint_of
+from .decode import Step, decode, nothing
 from .text import TextStream
 
 
@@ -30,6 +33,7 @@ class Row:
         session: Session,
         prompt: list[int],
         held: int,
+        hooks: Hooks,
         emit: Callable[[AnyEvent], None],
         clock: Callable[[], int],
     ) -> None:
@@ -37,13 +41,23 @@ class Row:
         self.backend = backend
         self.session = session
         self.prompt = prompt
+        self.hooks = hooks
         self.emit = emit
         self.clock = clock
         self.stream = TextStream(request.stop)
         self.ids: list[int] = []
         self.reason: FinishReason | None = None
         self.steps = 0
-        self._generator = decode(prompt, held, chain(request.sampler), request.keep_state)
+        self._constraint = constraint_of(backend, request.sampler)
+        self._sample = chain(request.sampler, backend, backend.facts.vocabulary, self._constraint)
+        self._sampled_ns: int | None = None
+        self._draft_ns = 0
+        self._verify_ns = 0
+        self._batch = 0
+        self._guesser: str | None = None
+        self._notes: dict[str, str] = {}
+        propose = self._propose if hooks.proposes() else nothing
+        self._generator = decode(prompt, held, self._sample, request.keep_state, propose)
         self._step: Step = next(self._generator)
         self._done = 0
         self._scores: list[Scores] = []
@@ -67,9 +81,28 @@ class Row:
         rows = max(0, end - max(self._done, len(step.tokens) - step.rows))
         return Extension(self.session, step.tokens[self._done : end], rows)
 
-    def give(self, part: Extension, scores: Scores) -> None:
-        """Take the scores of a part that was evaluated; at the end of a step, sample and go on."""
+    def _propose(self, history: Sequence[int]) -> Sequence[int]:
+        """Ask for guesses, within what context, batch and reply length allow; none after the reply's end."""
+        self._sampled_ns = begin = self.clock()
+        request, context = self.request, self.backend.context
+        room = min(context.length - len(history), context.batch - 1)
+        if request.max_tokens is not None:
+            room = min(room, request.max_tokens - (len(history) - len(self.prompt)) - 1)
+        self._draft_ns, self._guesser, self._notes = 0, None, {}
+        if room <= 0 or (history[-1] in self.backend.end_tokens and not request.ignore_end):
+            return ()
+        guesses, self._guesser, self._notes = self.hooks.propose_tokens(request, history, room)
+        self._draft_ns = self.clock() - begin
+        return list(takewhile(range(self.backend.facts.vocabulary).__contains__, guesses))
+
+    def give(self, part: Extension, scores: Scores, took_ns: int, batch: int) -> None:
+        """Take the scores of a part; at the end of a step, sample and go on.
+
+        It was evaluated in `took_ns`, in a batch of `batch` tokens of all rows.
+        """
         self._done += len(part.tokens)
+        self._verify_ns += took_ns
+        self._batch += batch
         if part.rows:
             self._scores.append(scores)
         if self.prefilling:
@@ -79,14 +112,36 @@ class Row:
         if self.remaining:
             return
         gathered = self._scores[0] if len(self._scores) == 1 else np.concatenate(self._scores)
+        told = self._step.rows - 1, self._draft_ns, self._guesser, self._notes
         self._step = self._generator.send(gathered)
         self._done, self._scores = 0, []
-        at_ns = self.clock()
+        at_ns = self._sampled_ns or self.clock()
+        if not self.prefilling:
+            self._tell(at_ns, *told)
+        self._verify_ns = self._batch = 0
         for pick in self._step.picks:
             self._accept(pick, at_ns, drafted=pick is not self._step.picks[-1])
             if self.reason:
                 break
         self.steps += 1
+
+    def _tell(self, at_ns: int, proposed: int, draft_ns: int, by: str | None, notes: dict[str, str]) -> None:
+        if not self.hooks.proposes():
+            return
+        event = Drafted(
+            request_id=self.request.id,
+            at_ns=at_ns,
+            step=self.steps,
+            proposed=proposed,
+            kept=len(self._step.picks) - 1,
+            draft_ns=draft_ns,
+            verify_ns=self._verify_ns,
+            batch=self._batch,
+            by=by,
+            notes=notes,
+        )
+        self.emit(event)
+        self.hooks.observe(self.request, event)
 
     def _accept(self, pick: Pick, at_ns: int, drafted: bool) -> None:
         request = self.request
@@ -114,16 +169,26 @@ class Row:
         elif len(self.prompt) + len(self.ids) >= self.backend.context.length:
             self.reason = "context"
 
+    def adjust(self, sampler: SamplerSettings) -> None:
+        """Use other sampler settings from the next token on. Raises BadValue, UnknownName with nothing changed."""
+        self._sample.adjust(sampler)
+        self.emit(Adjusted(request_id=self.request.id, at_ns=self.clock(), index=len(self.ids), sampler=sampler))
+
     def close(self) -> tuple[str, tuple[int, ...]]:
         """End the turn: leave only right tokens in the session; return the last text and the reply's ids.
 
         Where a stop string cut the reply, the ids are those of the text that stays.
         """
         self._generator.close()
+        if self._constraint is not None:
+            self._constraint.close()
         ids = tuple(self.ids)
         if self.stream.stopped:
             ids = self._cut_ids()
-        self.session.rewind(common(self.session.tokens, [*self.prompt, *ids]))
+        try:
+            self.session.rewind(common(self.session.tokens, [*self.prompt, *ids]))
+        except NotSupported:  # the reply is right all the same; the next turn evaluates it again
+            self.session.rewind(0)
         return self.stream.flush(), ids
 
     def _cut_ids(self) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ Knows nothing of what they hold; the least recently used idle one makes room.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 from fader_backends.base import Backend, Session
 from fader_backends.errors import OutOfMemory
@@ -17,14 +18,17 @@ class Sessions:
     def __init__(self) -> None:
         self._idle: OrderedDict[str, Session] = OrderedDict()
 
-    def take(self, backend: Backend, owner: str) -> Session:
-        """Return the owner's session, or an empty one. Raises OutOfMemory when all rows are in use."""
+    def take(self, backend: Backend, owner: str, make_room: Callable[[], bool]) -> Session:
+        """Return the owner's session, or an empty one. Raises OutOfMemory when all rows are in use.
+
+        `make_room` is asked last; it closes a session that somebody else holds, or returns False.
+        """
         held = self._idle.pop(owner, None)
         while held is None:
             try:
                 held = backend.open()
             except OutOfMemory:
-                if not self.drop_oldest():
+                if not (self.drop_oldest() or make_room()):
                     raise
         return held
 

@@ -9,6 +9,7 @@ import struct
 from typing import BinaryIO, TypeAlias
 
 import msgspec
+from fader_backends.base import SamplerSettings
 from fader_plugins.turn import AnyEvent, GenerationRequest
 
 LENGTH = struct.Struct("<I")
@@ -26,7 +27,20 @@ class Cancel(msgspec.Struct, frozen=True, tag=True):
     request_id: str
 
 
-Command: TypeAlias = Submit | Cancel
+class Adjust(msgspec.Struct, frozen=True, tag=True):
+    """Use these sampler settings from that turn's next token on."""
+
+    request_id: str
+    sampler: SamplerSettings
+
+
+class Prepare(msgspec.Struct, frozen=True, tag=True):
+    """Evaluate what this turn is certain to begin with, while nothing else is to do."""
+
+    request: GenerationRequest
+
+
+Command: TypeAlias = Submit | Cancel | Adjust | Prepare
 
 encoder = msgspec.msgpack.Encoder()
 commands: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)

@@ -69,17 +69,17 @@ class FaderApp(Talk):
         self.register_theme(theme.DARK)
         self.register_theme(theme.LIGHT)
         self.begin_with(self.memory.theme if self.memory.theme in self.available_themes else theme.DARK.name)
-        self.frames = Frames(self.draw)
-        self.cost = ScreenCost()
+        self.frames, self.cost = Frames(self.draw), ScreenCost()
         self.transcript = Transcript()
         self.prompt = Prompt(self.memory.draft)
-        self.side = Side(self.show_state)
+        self.side = Side(self.show_state, self.adjust)
         self.chat: Chat | None = None
         self.engine: RunningEngine | None = None
         self.viewed: Turn | None = None
         self.seen = 0
         self.drawn_numbers = 0.0
         self.editing = None
+        self.read = 0
         self.early: list[str] | None = []
         self.problem: Failure | None = None
         self.numbers = None
@@ -174,6 +174,7 @@ class FaderApp(Talk):
             self.notify("There is no earlier conversation yet: this is a new one.", markup=False)
         self.show_title()
         self.engine.start()
+        self.look_ahead()
 
     # --- what the controller says (`Viewer`) --------------------------------------------------------------------------
 
@@ -232,6 +233,7 @@ class FaderApp(Talk):
             step = "Start a new chat (Ctrl+N), edit the last message (Up), or give kv_cache a longer context (F2)."
             self.tell(Failure("The context is full.", "The reply was stopped there; nothing was cut away.", step))
         self.show_state()
+        self.look_ahead()
 
     @contained
     async def show_path(self) -> None:
@@ -246,6 +248,7 @@ class FaderApp(Talk):
         self.show_title()
         self.show_empty()
         self.show_state()
+        self.look_ahead()
 
     # --- frames -------------------------------------------------------------------------------------------------------
 

@@ -9,10 +9,12 @@ import functools
 import inspect
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from fader_backends.errors import FaderError, Failure
 from textual.app import App
+
+from ..left_out import NOTICE
 
 if TYPE_CHECKING:
     from ..paths import Paths
@@ -57,7 +59,8 @@ class Contained(App[int]):
         parts = (failure.detail, failure.next_step)
         message = "\n".join(" ".join(part.split()) for part in parts if part) or "\u2007"
         title = " ".join(failure.title.split())
-        self.notify(message, title=title, severity="error", timeout=12, markup=False)
+        severity: Literal["information", "error"] = "information" if failure.kind == NOTICE else "error"
+        self.notify(message, title=title, severity=severity, timeout=12, markup=False)
 
     def broke(self, error: Exception) -> None:
         """Report what one of our own handlers raised: an error made for people as it is, anything else to the log."""

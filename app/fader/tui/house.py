@@ -16,6 +16,7 @@ import msgspec
 from fader_backends.errors import FaderError, Failure
 
 if TYPE_CHECKING:  # imported when opened: the first frame is quicker without them
+    from fader_backends.base import SamplerSettings
     from fader_plugins.registry import Registry
     from fader_plugins.turn import AnyEvent, GenerationRequest
 
@@ -51,10 +52,18 @@ class House(Protocol):
 
 
 class RunningEngine(Protocol):
-    """An engine that can be started early and closed."""
+    """An engine (`fader.turns.Engine`) that can be started early and closed."""
 
     def submit(self, request: GenerationRequest) -> None:
         """Take a request up."""
+        ...
+
+    def prepare(self, request: GenerationRequest) -> None:
+        """Evaluate ahead."""
+        ...
+
+    def adjust(self, request_id: str, sampler: SamplerSettings) -> None:
+        """Change a running reply's sampler."""
         ...
 
     def cancel(self, request_id: str) -> None:

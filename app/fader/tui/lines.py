@@ -35,6 +35,7 @@ class Lines(Contained):
     transcript: Transcript
     prompt: Prompt
     editing: str | None
+    read: int
     """The draft put aside while the last message is edited; None when it is not."""
     early: list[str] | None
     """What was sent before everything was open; None since then."""
@@ -66,7 +67,7 @@ class Lines(Contained):
         model = self.profile.model.rpartition("/")[2] or "embedded model"
         if self.profile.backend != "llama.cpp" and not self.profile.model:
             model = self.profile.backend
-        title = self.chat.conversation.title if self.chat and self.chat.conversation else "new chat"
+        title = self.chat.conversation.title if self.chat and self.chat.conversation else ""
         self.query_one("#title", Bar).show(
             [(" Fader ", "accent"), (f" {model}", "strong"), (f"  profile {self.profile.name or 'default'}", "muted")],
             [(f"{title[:40] or 'new chat'} ", "muted")],

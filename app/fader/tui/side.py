@@ -34,10 +34,12 @@ HEADING = "Rack        Space on/off  ←→ set  ⏎ type"
 class Side(Vertical):
     """The column with rack and numbers. Empty until `open`."""
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self, changed: Callable[[], None], adjusted: Callable[[str, str], None]) -> None:
         super().__init__(id="side")
         self.changed = changed
         """Called after a switch or setting was changed."""
+        self.adjusted = adjusted
+        """Called with plugin and key after a setting was changed."""
         self.board: Switchboard | None = None
         self.comparison = Comparison()
         self.faults: dict[str, str] = {}
@@ -59,6 +61,7 @@ class Side(Vertical):
     def open(self, board: Switchboard) -> None:
         """Show the switches of this board."""
         self.board = board
+        self.folded = desk.long_ones(board)
         self.hooks = None
         self.refresh_rack()
 
@@ -86,6 +89,7 @@ class Side(Vertical):
         """Change a setting. Raises FaderError."""
         self._board().set(name, key, value)
         self._acted()
+        self.adjusted(name, key)
 
     def _acted(self) -> None:
         self.comparison.switched()

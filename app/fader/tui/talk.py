@@ -74,6 +74,24 @@ class Talk(Actions):
             self.prompt.take(event.text)
 
     @contained
+    def on_text_area_changed(self) -> None:
+        """Let the idle engine read along, at word borders and after a paste."""
+        typed = self.prompt.text
+        if typed[-1:].isspace() or abs(len(typed) - self.read) > 1:
+            self.look_ahead()
+        self.read = len(typed)
+
+    def look_ahead(self) -> None:
+        """Let the idle engine evaluate what is certain of the next prompt."""
+        if self.chat is not None and not self.prompt.draft.startswith("/"):
+            self.chat.look_ahead(self.prompt.draft, self.editing is not None)
+
+    def adjust(self, plugin: str, key: str) -> None:
+        """Pass a changed setting on to the running reply."""
+        if self.chat is not None:
+            self.chat.adjust(plugin, key)
+
+    @contained
     def on_prompt_edit_last(self) -> None:
         """Up in an empty prompt."""
         self.action_edit_last()
@@ -87,6 +105,7 @@ class Talk(Actions):
     def on_prompt_attached(self) -> None:
         """Show what is kept beside the text."""
         self.show_state()
+        self.look_ahead()
 
     @contained
     def on_prompt_move(self, event: Prompt.Move) -> None:

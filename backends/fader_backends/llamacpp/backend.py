@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
+import psutil
 
 from fader_backends import template
 from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSpec, Progress, Scores
 from fader_backends.errors import ContextFull, FaderError, Interrupted, OutOfMemory, TurnError
 from fader_backends.gguf import inspect
 from fader_backends.llamacpp.context import Context, Stretch
+from fader_backends.llamacpp.grammar import LlamaConstraint, constraint
 from fader_backends.llamacpp.layout import Layout, plan
 from fader_backends.llamacpp.library import LOG, Switch, bindings, reason, versions
 from fader_backends.llamacpp.session import LlamaSession
@@ -68,7 +70,10 @@ class LlamaCpp:
     def _key(self, layout: Layout) -> str:
         version = "/".join(versions().values())
         kinds = f"k={layout.type_k} v={layout.type_v} flash={layout.flash_attention} unified={layout.unified}"
-        return f"llamacpp {version} {self._fingerprint} {kinds}"
+        file = self._weights.file
+        before_stretch = file.number("rope.scaling.original_context_length")
+        rope = "long" if before_stretch and layout.length > before_stretch else "plain"  # such models have two tables
+        return f"llamacpp {version} {self._fingerprint} {kinds} rope={rope} on={self._weights.device}"
 
     def configure(self, context: ContextSpec) -> None:
         """Make a new context. A spec that cannot be meant changes nothing; else sessions are closed in any case."""
@@ -196,9 +201,17 @@ class LlamaCpp:
         """Return the bytes a token stands for."""
         return self._vocabulary.piece(token)
 
+    def constrain(self, grammar: str, json_schema: str) -> LlamaConstraint:
+        """Return a constraint for one reply (`constraint.Constraining`)."""
+        return constraint(self._vocabulary, grammar, json_schema)
+
     def memory(self) -> Memory:
         """Return what is held now."""
-        return Memory(weights_bytes=self._weights.bytes, kv_bytes=self._live.kv_bytes if self._live else None)
+        return Memory(
+            weights_bytes=self._weights.bytes,
+            kv_bytes=self._live.kv_bytes if self._live else None,
+            free_bytes=psutil.virtual_memory().available,
+        )
 
     def interrupt(self) -> None:
         """Stop a running `evaluate`, and every later one until `resume`. From any thread."""

@@ -15,6 +15,7 @@ from fader_backends.base import ContextSpec, Scalar
 from fader_backends.errors import BadValue, OutOfMemory, UnknownName
 from fader_backends.ggml_types import BLOCKS, CACHE_TYPES
 from fader_backends.gguf import GgufFile
+from fader_backends.llamacpp.kv_size import shape_of
 
 FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
 STEP = 256
@@ -60,7 +61,9 @@ def plan(spec: ContextSpec, file: GgufFile, freed: int = 0) -> Layout:
     unified = spec.options.get("unified", True)
     if not isinstance(unified, bool):
         raise BadValue(f"unified = {unified!r} is neither true nor false.")
-    per_token = (1 if unified else spec.rows) * bytes_per_token(file, type_k, type_v)
+    shape = shape_of(file)
+    shape.check(type_k, type_v)
+    per_token = max(1, int((1 if unified else spec.rows) * shape.bytes_per_token(type_k, type_v)))
     free = psutil.virtual_memory().available + freed
     length = spec.length or _affordable(file.context_length or FALLBACK_LENGTH, per_token, free)
     if length * per_token > free:
@@ -70,19 +73,6 @@ def plan(spec: ContextSpec, file: GgufFile, freed: int = 0) -> Layout:
             f"Set the length to {max(STEP, _affordable(length, per_token, free)):,} or less.",
         )
     return Layout(length, spec.rows, spec.batch, ubatch, spec.threads or cores(), flash, type_k, type_v, unified)
-
-
-def bytes_per_token(file: GgufFile, type_k: str, type_v: str) -> int:
-    """Estimate what one token takes in the KV cache, from the header; at least 1."""
-    heads = max(file.number("attention.head_count", 1), 1)
-    size = file.number("embedding_length") // heads
-    per_layer = file.metadata.get(f"{file.architecture}.attention.head_count_kv", heads)
-    kv_heads = sum(per_layer) if isinstance(per_layer, tuple) else file.number("block_count") * int(per_layer)
-    block_k, bytes_k = BLOCKS[CACHE_TYPES[type_k]]
-    block_v, bytes_v = BLOCKS[CACHE_TYPES[type_v]]
-    keys = file.number("attention.key_length", size) * kv_heads / block_k * bytes_k
-    values = file.number("attention.value_length", size) * kv_heads / block_v * bytes_v
-    return max(1, int(keys + values))
 
 
 def _affordable(length: int, per_token: int, free: int) -> int:

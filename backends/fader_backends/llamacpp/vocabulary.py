@@ -25,18 +25,18 @@ class Vocabulary:
     def __init__(self, model: Any, file: GgufFile, log: Sequence[Line]) -> None:
         """Take the lines logged while the model was loaded: they name the end-of-generation tokens."""
         self._library = bindings()
-        self._pointer = self._library.llama_model_get_vocab(model)
+        self.pointer: Any = self._library.llama_model_get_vocab(model)
         self._buffer = (ctypes.c_int32 * 4096)()
         self._pieces: dict[int, bytes] = {}
-        self.size: int = self._library.llama_vocab_n_tokens(self._pointer)
-        bos, eos = self._library.llama_vocab_bos(self._pointer), self._library.llama_vocab_eos(self._pointer)
+        self.size: int = self._library.llama_vocab_n_tokens(self.pointer)
+        bos, eos = self._library.llama_vocab_bos(self.pointer), self._library.llama_vocab_eos(self.pointer)
         self.bos: int | None = bos if bos >= 0 else None
         self.bos_text = self.text(bos)
         self.eos_text = self.text(eos)
-        self.adds_bos: bool = self._library.llama_vocab_get_add_bos(self._pointer)
+        self.adds_bos: bool = self._library.llama_vocab_get_add_bos(self.pointer)
         special = self._special(file, log)
         is_end = self._library.llama_vocab_is_eog
-        self.end_tokens = frozenset(token for token in special if is_end(self._pointer, token))
+        self.end_tokens = frozenset(token for token in special if is_end(self.pointer, token))
         self.control = {self.text(token): token for token in special if self._is_control(token)}
         """Texts that parsing turns into something other than text, and their tokens.
 
@@ -52,7 +52,7 @@ class Vocabulary:
         return sorted(ends.union(np.flatnonzero(~np.isin(kinds, _PLAIN_TYPES)).tolist()))
 
     def _is_control(self, token: int) -> bool:
-        attribute = self._library.llama_vocab_get_attr(self._pointer, token)
+        attribute = self._library.llama_vocab_get_attr(self.pointer, token)
         text = self.text(token)
         if attribute & (_CONTROL | _UNKNOWN) or token in self.end_tokens:
             return text != ""
@@ -60,7 +60,7 @@ class Vocabulary:
 
     def text(self, token: int) -> str:
         """Return a token's entry in the vocabulary; empty for no token."""
-        entry: bytes | None = self._library.llama_vocab_get_text(self._pointer, token) if token >= 0 else b""
+        entry: bytes | None = self._library.llama_vocab_get_text(self.pointer, token) if token >= 0 else b""
         return (entry or b"").decode("utf-8", "replace")
 
     def parse(self, text: str) -> list[int]:
@@ -78,7 +78,7 @@ class Vocabulary:
 
     def _tokenise(self, data: bytes) -> int:
         count: int = self._library.llama_tokenize(
-            self._pointer, data, len(data), self._buffer, len(self._buffer), False, True
+            self.pointer, data, len(data), self._buffer, len(self._buffer), False, True
         )
         return count
 
@@ -94,7 +94,7 @@ class Vocabulary:
         size = 64
         while True:
             buffer = ctypes.create_string_buffer(size)
-            count: int = self._library.llama_token_to_piece(self._pointer, token, buffer, size, 0, False)
+            count: int = self._library.llama_token_to_piece(self.pointer, token, buffer, size, 0, False)
             if count >= 0:
                 return buffer.raw[:count]
             size = -count

@@ -1,0 +1,63 @@
+"""What is left to choose from. Knows no samplers."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float32]
+Tokens: TypeAlias = npt.NDArray[np.intp]
+
+
+class Candidates(NamedTuple):
+    """Tokens in id order and their scores, both shape (candidates,). A score may be -inf: masked, but still counted."""
+
+    tokens: Tokens
+    scores: Floats
+
+    def places(self, tokens: Tokens) -> tuple[Tokens, npt.NDArray[np.bool_]]:
+        """Return where the candidates among `tokens` are, and which of the tokens those are."""
+        if int(self.tokens[-1]) == len(self.tokens) - 1:  # all ids from 0 on are there, so each stands at its own place
+            there = tokens < len(self.tokens)
+            return tokens[there], there
+        places = np.searchsorted(self.tokens, tokens)
+        there = places < len(self.tokens)
+        there[there] = self.tokens[places[there]] == tokens[there]
+        return places[there], there
+
+    def changeable(self) -> Floats:
+        """Return the scores, or a copy of them where they are not ours to change."""
+        return self.scores if isinstance(self, Fresh) else self.scores.copy()
+
+    def keep(self, places: Tokens) -> Candidates:
+        """Return those at `places`, which are in rising order."""
+        return Candidates(self.tokens[places], self.scores[places])
+
+    def odds(self) -> Floats:
+        """Return probabilities times a common factor, the best being 1."""
+        odds: Floats = np.exp(self.scores - self.scores.max())
+        return odds
+
+    def probabilities(self) -> Floats:
+        """Return probabilities."""
+        odds = self.odds()
+        return odds / np.float32(odds.sum(dtype=np.float64))
+
+
+class Fresh(Candidates):
+    """Candidates whose scores were made for this step of a chain alone, so that the next step may change them in place."""
+
+
+def everything(scores: Floats) -> Candidates:
+    """Return all tokens of the vocabulary as candidates."""
+    return Candidates(_ids(len(scores)), scores)
+
+
+@lru_cache(maxsize=4)
+def _ids(count: int) -> Tokens:
+    ids = np.arange(count, dtype=np.intp)
+    ids.flags.writeable = False
+    return ids

@@ -1,0 +1,222 @@
+"""All samplers in the order that is asked for. Knows the vocabulary only as pieces and an encoder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Protocol, TypeAlias
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ..base import FORBIDDEN, Pick, SamplerSettings
+from ..constraint import Constraint
+from ..errors import BadScores, BadValue
+from . import cuts, scores
+from .candidates import Candidates, Floats, everything
+from .limits import check
+from .numbers import XTC, draw, uniform
+from .targets import AdaptiveP, Mirostat
+
+Sampler: TypeAlias = Callable[[Floats, Sequence[int]], Pick]
+"""(scores of one position, shape (vocabulary,); the tokens before it) -> the chosen token."""
+
+
+class Vocabulary(Protocol):
+    """What the chain must know of a model's tokens; every `Backend` has it."""
+
+    def piece(self, token: int) -> bytes:
+        """Return the bytes a token stands for."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of plain text."""
+        ...
+
+
+class Chain:
+    """The sampler of one reply. Call it with scores and history; it keeps what mirostat and adaptive-p have learnt."""
+
+    def __init__(
+        self,
+        settings: SamplerSettings,
+        vocabulary: Vocabulary | None = None,
+        size: int = 0,
+        constraint: Constraint | None = None,
+    ) -> None:
+        check(settings)
+        self.constraint = constraint
+        self.vocabulary = vocabulary
+        self.size = size
+        self.settings = settings
+        self.breakers = self._breakers()
+        self.target = self._target()
+
+    def adjust(self, settings: SamplerSettings) -> None:
+        """Use other settings from the next token on. What was learnt stays where its own settings are the same."""
+        check(settings)
+        former, self.settings = self.settings, settings
+        if former.dry_breakers != settings.dry_breakers or bool(former.dry_multiplier) != bool(settings.dry_multiplier):
+            self.breakers = self._breakers()
+        if _steering(former) != _steering(settings):
+            self.target = self._target()
+
+    def __call__(self, row: Floats, history: Sequence[int]) -> Pick:
+        """Choose one token. Raises BadScores when a score is NaN or none is possible.
+
+        With a constraint the choice is tested; only when it fails, it is made again, with the same random numbers, among
+        what is allowed (the order of llama.cpp's `common_sampler_sample`).
+        """
+        if self.constraint is None:
+            return self._choose(self.candidates(row, history), history)
+        learnt = copy(self.target)
+        pick = self._choose(self.candidates(row, history), history)
+        if not self.constraint.allows(pick.token):
+            self.target = learnt
+            pick = self._choose(self.candidates(row, history, self.constraint), history)
+        self.constraint.accept(pick.token)
+        return pick
+
+    def _choose(self, left: Candidates, history: Sequence[int]) -> Pick:
+        s = self.settings
+        if self.target is not None and s.temperature > 0.0:
+            if isinstance(self.target, Mirostat):
+                left = self.target.cut(left)
+            place, p = self.target.choose(left, uniform(s.seed, s.row, len(history)))
+            return Pick(int(left.tokens[place]), math.log(p))
+        if len(left.tokens) == 1:
+            return Pick(int(left.tokens[0]), 0.0)
+        odds = left.odds()
+        place, total = draw(odds, uniform(s.seed, s.row, len(history)))
+        return Pick(int(left.tokens[place]), math.log(float(odds[place]) / total))
+
+    def candidates(self, row: Floats, history: Sequence[int], constraint: Constraint | None = None) -> Candidates:
+        """Return what the chain leaves before mirostat, adaptive-p or the draw; only what `constraint` allows, if given.
+
+        With mirostat only logit bias and temperature act, as in llama.cpp.
+        """
+        s = self.settings
+        best = float(row.max())
+        if not math.isfinite(best):
+            raise BadScores(
+                "The model's scores cannot be sampled.",
+                "They hold NaN or infinity, or no token is possible.",
+                "Try another quantisation of the model, or the exact profile.",
+            )
+        left = scores.biased(everything(row), self._bias(len(row)))
+        if s.logit_bias and float(left.scores.max()) <= FORBIDDEN / 2:
+            raise BadScores("No token is left to choose.", "The logit bias forbids all of them.", "Loosen it.")
+        if constraint is not None:
+            left = left.keep(np.flatnonzero(constraint.mask(row) > -np.inf))
+            if not len(left.tokens) or float(left.scores.max()) <= FORBIDDEN / 2:
+                raise BadScores(
+                    f"The grammar admits no token after {len(history):,} tokens.",
+                    "Nothing in the vocabulary goes on from here, or the logit bias forbids what would.",
+                    "Loosen the grammar, the JSON schema or the logit bias.",
+                )
+        order = s.order if not s.mirostat else ("temperature",)
+        if s.temperature <= 0.0 and not s.dynatemp_range and "temperature" in order and not self._may_drop_the_best():
+            order = tuple(name for name in order if name in ("penalties", "dry", "temperature"))
+        for name in order:
+            left = self._apply(name, left, history)
+        return left
+
+    def _apply(self, name: str, c: Candidates, history: Sequence[int]) -> Candidates:
+        s = self.settings
+        match name:
+            case "penalties":
+                return scores.penalised(c, history, s)
+            case "dry":
+                return scores.dry(c, history, s, self.breakers)
+            case "top_n_sigma":
+                return cuts.top_n_sigma(c, s.top_n_sigma)
+            case "top_k":
+                return cuts.top_k(c, s.top_k)
+            case "typical_p":
+                return cuts.typical(c, s.typical_p, s.min_keep)
+            case "top_p":
+                return cuts.top_p(c, s.top_p, s.min_keep)
+            case "min_p":
+                return cuts.min_p(c, s.min_p, s.min_keep)
+            case "xtc":
+                hit = s.xtc_probability > 0.0 and (uniform(s.seed, s.row, len(history), XTC) <= s.xtc_probability)
+                return cuts.xtc(c, s.xtc_threshold, s.min_keep) if hit else c
+            case _:
+                return scores.tempered(c, s)
+
+    def _may_drop_the_best(self) -> bool:
+        return self.settings.typical_p < 1.0 or self.settings.xtc_probability > 0.0
+
+    def _bias(self, size: int) -> dict[int, float]:
+        bias = self.settings.logit_bias
+        unknown = [token for token in bias if token >= size]
+        if unknown:
+            raise BadValue(
+                f"logit_bias names token {unknown[0]}, but the vocabulary ends at {size - 1}.", "", "Remove it."
+            )
+        return bias
+
+    def _target(self) -> Mirostat | AdaptiveP | None:
+        s = self.settings
+        if s.mirostat:
+            return Mirostat(s.mirostat, s.mirostat_tau, s.mirostat_eta, self.size)
+        if s.adaptive_target >= 0.0:
+            return AdaptiveP(s.adaptive_target, s.adaptive_decay)
+        return None
+
+    def _breakers(self) -> scores.Breakers:
+        if not self.settings.dry_multiplier or self.vocabulary is None:
+            return {}
+        known = _known.setdefault(self.vocabulary, {})
+        texts = self.settings.dry_breakers
+        if texts not in known:
+            known[texts] = breakers_of(self.vocabulary, self.size, texts)
+        return known[texts]
+
+
+_known: WeakKeyDictionary[Vocabulary, dict[tuple[str, ...], scores.Breakers]] = WeakKeyDictionary()
+"""Breakers are looked for in the whole vocabulary, so once per model and not once per turn."""
+
+
+def _steering(s: SamplerSettings) -> tuple[float, ...]:
+    return (s.mirostat, s.mirostat_tau, s.mirostat_eta, s.adaptive_target, s.adaptive_decay)
+
+
+def chain(
+    settings: SamplerSettings,
+    vocabulary: Vocabulary | None = None,
+    size: int = 0,
+    constraint: Constraint | None = None,
+) -> Chain:
+    """Build the sampler of one reply. `size`: tokens in the vocabulary. Raises BadValue, UnknownName.
+
+    It moves `constraint` forward with each token it chooses; closing it is the caller's.
+    """
+    return Chain(settings, vocabulary, size, constraint)
+
+
+def breakers_of(vocabulary: Vocabulary, size: int, texts: Sequence[str]) -> scores.Breakers:
+    """Return the tokens that hold a breaker's text, or begin it, with the tokens that must follow.
+
+    As koboldcpp #982: a token that contains the text is one by itself; one that ends in a beginning of it needs the
+    tokens of the rest.
+    """
+    pieces = [vocabulary.piece(token) for token in range(size)]
+    found: dict[int, set[tuple[int, ...]]] = {}
+    for text in (text.encode() for text in texts if text):
+        for token, piece in enumerate(pieces):
+            if text in piece:
+                found.setdefault(token, set()).add(())
+            elif len(text) > 1:
+                for length in range(1, min(len(text) - 1, len(piece)) + 1):
+                    if piece.endswith(text[:length]):
+                        rest = tuple(vocabulary.encode(text[length:].decode(errors="replace")))
+                        found.setdefault(token, set()).add(rest)
+    return {token: sorted(rests) for token, rests in found.items()}
+
+
+def probabilities(left: Candidates) -> dict[int, float]:
+    """Return token -> probability of what a chain left, without the impossible ones."""
+    p = left.probabilities()
+    return {int(token): float(one) for token, one in zip(left.tokens, p, strict=True) if one > 0}

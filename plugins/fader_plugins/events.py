@@ -1,0 +1,208 @@
+"""What happens in a turn, as frozen values with a time stamp.
+
+Knows no engine and no screen; all cross the process border as msgspec. `at_ns` is `time.perf_counter_ns`, which is one
+clock for all processes of a machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+from fader_backends.base import ContextSpec, Memory, ModelFacts, SamplerSettings
+from fader_backends.errors import Failure
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Where a prompt stops being an extension of what the session held."""
+
+    position: int
+    """Index of the first token that differs."""
+    held: str
+    """Text the session held from there on (a few tokens)."""
+    wanted: str
+    """Text the prompt has there (a few tokens); empty when the prompt simply ends."""
+
+
+class Reuse(msgspec.Struct, frozen=True):
+    """What a plugin answers to `restore_prefix`, with where it had it from."""
+
+    tokens: int
+    """How many tokens of the prompt the session holds now."""
+    tier: str = ""
+    """Where they were kept, such as `session`, `live`, `memory`, `disk`."""
+    note: str = ""
+    """One line for a person: why not more, and the likely cause."""
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """What a plugin answers to `propose_tokens`, with what it has to say about it."""
+
+    tokens: Sequence[int] = ()
+    """Empty passes the question on."""
+    note: str = ""
+    """One line for a person: how it goes, or why there are none."""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Base of all events."""
+
+    request_id: str
+    at_ns: int
+
+
+class Started(Event, frozen=True):
+    """The engine took the request up."""
+
+
+class Loading(Event, frozen=True):
+    """A model or context is being made ready."""
+
+    fraction: float
+
+
+class Loaded(Event, frozen=True):
+    """The model is ready."""
+
+    facts: ModelFacts
+    context: ContextSpec
+    load_ms: float
+
+
+class Rendered(Event, frozen=True):
+    """The prompt's token ids are known."""
+
+    prompt_tokens: int
+
+
+class Trimmed(Event, frozen=True):
+    """The oldest messages were left out of the request, because the context is too short for all of them.
+
+    Comes before anything is evaluated. The conversation keeps them.
+    """
+
+    messages: int
+    tokens: int
+    """By how much the prompt is shorter for it."""
+
+
+class Restored(Event, frozen=True):
+    """It is known what need not be evaluated again: reused + new = prompt tokens."""
+
+    reused: int
+    new: int
+    by: str | None = None
+    """The plugin that answered."""
+    tier: str = ""
+    note: str = ""
+    """As in `Reuse`."""
+    difference: Difference | None = None
+    """Why not everything that was held could be used."""
+
+
+class Prepared(Event, frozen=True):
+    """What had been evaluated before the turn was sent."""
+
+    ready: int
+    """Prompt tokens that the turn found evaluated thanks to it."""
+    vain: int
+    """Tokens that were evaluated and not used."""
+
+
+class Prefilled(Event, frozen=True):
+    """A part of the prompt's new tokens has been evaluated."""
+
+    done: int
+    total: int
+
+
+class Token(Event, frozen=True):
+    """One generated token."""
+
+    index: int
+    """0 for the first of the reply."""
+    step: int
+    """Which evaluation it came from; several tokens of one step were drafted."""
+    token: int
+    text: str
+    """What became visible with it; may be empty (half a character, a possible stop string)."""
+    logprob: float
+    drafted: bool = False
+
+
+class Adjusted(Event, frozen=True):
+    """Live settings of a running reply were changed; the token with this index is the first they act on."""
+
+    index: int
+    sampler: SamplerSettings
+
+
+class Drafted(Event, frozen=True):
+    """One decode step, with or without drafted tokens: what was guessed, what was kept, and what both cost."""
+
+    step: int
+    proposed: int
+    """Drafted tokens that were evaluated beside the certain one."""
+    kept: int
+    draft_ns: int
+    """Time to make the guesses."""
+    verify_ns: int
+    """Time of the evaluation, which other rows may have shared."""
+    batch: int = 0
+    """Tokens of all rows in that evaluation; 1 + proposed where a row was alone."""
+    by: str | None = None
+    """The plugin that guessed; without guesses, the last one that said why it made none."""
+    notes: dict[str, str] = {}
+    """Plugin -> what it had to say before this step."""
+
+
+FinishReason: TypeAlias = Literal["end", "stop", "length", "context", "cancelled"]
+
+
+class Finished(Event, frozen=True):
+    """The turn is over and the engine is ready for the next."""
+
+    reason: FinishReason
+    text: str
+    """What was still held back. Token texts plus this are the reply."""
+    ids: tuple[int, ...]
+    """The reply's token ids as the next turn must use them."""
+    context_used: int
+    """Tokens that the conversation takes now: prompt and reply."""
+    memory: Memory
+    rss_peak_bytes: int
+
+
+class Failed(Event, frozen=True):
+    """The turn is over because of an error. What was generated before stays valid."""
+
+    failure: Failure
+    text: str = ""
+    ids: tuple[int, ...] = ()
+
+
+class PluginFault(Event, frozen=True):
+    """A plugin raised or was too slow; it is switched off until its settings or the model change."""
+
+    plugin: str
+    hook: str
+    detail: str
+
+
+AnyEvent: TypeAlias = (
+    Started
+    | Loading
+    | Loaded
+    | Rendered
+    | Trimmed
+    | Restored
+    | Prepared
+    | Prefilled
+    | Token
+    | Drafted
+    | Adjusted
+    | Finished
+    | Failed
+    | PluginFault
+)
