@@ -79,7 +79,12 @@ class Plugin:
     def reset(self) -> None:
         """Know nothing."""
         self.ends: frozenset[int] = frozenset()
-        self.pace, self.chances, self.searches = Pace(), Chances(belief), Turns(Search)
+        self.pace, self.chances, self.searches = Pace(), Chances(belief), Turns(self.search)
+
+    def search(self, request: GenerationRequest) -> Search:
+        """Begin a turn."""
+        self.chances.fade()
+        return Search(request)
 
     @hookimpl
     def plan_request(self, draft: RequestDraft) -> None:
