@@ -56,6 +56,12 @@ class Plugin:
         self.pace, self.chances = Pace(), Chances(belief)
         self.measured_ms: float | None = None
 
+    def writer(self, request: GenerationRequest) -> Writer:
+        """Begin a turn. The draft must be loaded."""
+        assert self.sessions is not None
+        self.chances.fade()
+        return self.sessions.writer(request)
+
     @hookimpl
     def engine_ready(self, backend: Backend) -> None:
         """Free the draft: it was laid out for another target."""
@@ -70,7 +76,7 @@ class Plugin:
         if self.sessions is None or self.sessions.name != settings.model:
             self.reset(self.target)
             self.sessions = DraftSessions(self.target, request.model, settings.model, request.context.options)
-            self.writers = Turns(self.sessions.writer, self.sessions.keep)
+            self.writers = Turns(self.writer, self.sessions.keep)
         writer = self.writers.of(request, history)
         for certainty, right in writer.outcomes(history):
             self.chances.learn(ANY, right)

@@ -21,8 +21,10 @@ STALE = 512
 """Evaluations after which a size's measurements no longer say anything of now."""
 MARGIN = 0.95
 """A draft must promise to take at most this share of the time without drafts."""
-FORGET = 0.97
-"""What an older outcome weighs against the next one: about 33 outcomes are remembered."""
+FORGET = 0.95
+"""What an older outcome weighs against the next one: about 20 outcomes are remembered."""
+CARRIED = 4.0
+"""How many outcomes of earlier turns count in the next one, which may be of another kind: prose after a copy."""
 WEIGHT = 2.0
 """How many outcomes the belief before the first one is worth."""
 REFRESH = 64
@@ -104,6 +106,12 @@ class Chances:
         """Return the chance that the next one holds."""
         hits, tries = self._counts.get(kind, (0.0, 0.0))
         return (hits + WEIGHT * self.belief(kind)) / (tries + WEIGHT)
+
+    def fade(self) -> None:
+        """Trust what was learnt less: another turn begins."""
+        for kind, (hits, tries) in self._counts.items():
+            share = min(1.0, CARRIED / tries)
+            self._counts[kind] = hits * share, tries * share
 
     def forget(self) -> None:
         """Go back to the belief."""

@@ -94,22 +94,25 @@ def readings(numbers: Numbers) -> list[Reading]:
             help="Live KV bytes / tokens they have room for. By the model's header: `fader kv table`.",
         )
     ]
-    rows += [
-        Reading(
-            key=f"kv_{length}",
-            label=f"  {length // 1024}k tokens",
-            value=f"{_size(token * length)} of {_size(numbers.free_bytes)} free",
-            help=f"What {length:,} tokens of one row would take at that rate, beside the memory free after the turn.",
-        )
-        for length in LENGTHS
-        if token is not None and numbers.free_bytes is not None
-    ]
+    if token is not None and numbers.free_bytes is not None:
+        sizes = " · ".join(f"{token * length / 2**20:.0f}" for length in LENGTHS)
+        rows += [
+            Reading(
+                key="kv_lengths",
+                label="  " + " · ".join(f"{length // 1024}k" for length in LENGTHS),
+                value=f"{sizes} MiB",
+                help="What contexts of these lengths would take at that rate, for one row.",
+            ),
+            Reading(
+                key="kv_free",
+                label="  memory free",
+                value=numbers.free_bytes / 2**30,
+                unit="GiB",
+                digits=1,
+                help="What other programs leave free after the turn.",
+            ),
+        ]
     if numbers.dropped_messages:
         said = f"{numbers.dropped_messages:,} messages, {numbers.dropped_tokens:,} tok"
         rows.append(Reading(key="dropped", label="left out", value=said, help="Oldest messages that did not fit."))
     return rows
-
-
-def _size(size: float) -> str:
-    mib = size / 2**20
-    return f"{mib / 1024:.1f} GiB" if mib >= 1000 else f"{mib:.0f} MiB"

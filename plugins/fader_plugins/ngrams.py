@@ -5,6 +5,7 @@ Knows tokens only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -44,3 +45,14 @@ class Index:
                     size += 1
                 return Match(place, size)
         return None
+
+
+def kind(length: int) -> int:
+    """Return the class of matches of about this length: half octaves."""
+    return int(2 * math.log2(min(length, LONGEST)))
+
+
+def belief(kind: int) -> float:
+    """Return what is thought of a class of matches at first: 0.4 for two tokens, 0.9 for 32."""
+    length: float = 2 ** (kind / 2)
+    return length / (length + 3)

@@ -126,6 +126,8 @@ class Plugin:
     @hookimpl
     def readings(self, numbers: Numbers) -> list[Reading]:
         """Say where the reused tokens came from and, if there could have been more, why not."""
+        if not numbers.reuse_note and numbers.reuse_tier in ("", "session"):
+            return []
         return [
             Reading(
                 key="prefix_tier",

@@ -6,7 +6,6 @@ promises. Guesses that are not evaluated are compared with what came as well, so
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Annotated
@@ -16,7 +15,7 @@ from fader_backends.errors import BadValue
 
 from .drafting import Chances, Pace, Plan, Rhythm, Turns, before, rows
 from .hookspecs import hookimpl
-from .ngrams import LONGEST, Index, Match
+from .ngrams import Index, Match, belief, kind
 from .settings import Settings, setting
 from .turn import AnyEvent, Draft, Drafted, GenerationRequest, Numbers, PluginInfo, Reading, RequestDraft
 
@@ -58,17 +57,6 @@ class Search:
         return found
 
 
-def kind(length: int) -> int:
-    """Return the class of matches of about this length: half octaves."""
-    return int(2 * math.log2(min(length, LONGEST)))
-
-
-def belief(kind: int) -> float:
-    """Return what is thought of a class of matches at first: 0.4 for two tokens, 0.9 for 32."""
-    length: float = 2 ** (kind / 2)
-    return length / (length + 3)
-
-
 class Plugin:
     """The plugin with what it has learnt of the present model."""
 
@@ -79,7 +67,12 @@ class Plugin:
     def reset(self) -> None:
         """Know nothing."""
         self.ends: frozenset[int] = frozenset()
-        self.pace, self.chances, self.searches = Pace(), Chances(belief), Turns(Search)
+        self.pace, self.chances, self.searches = Pace(), Chances(belief), Turns(self.search)
+
+    def search(self, request: GenerationRequest) -> Search:
+        """Begin a turn."""
+        self.chances.fade()
+        return Search(request)
 
     @hookimpl
     def plan_request(self, draft: RequestDraft) -> None:

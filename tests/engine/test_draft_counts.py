@@ -13,22 +13,24 @@ import pytest
 from fader.engine.row import Row
 from fader.profiles import Profile
 from fader.switchboard import Switchboard
-from fader_backends.base import FORBIDDEN, ContextSpec, Message, ModelSpec
+from fader_backends.base import ContextSpec, Message, ModelSpec
 from fader_backends.echo import EchoBackend, echo_scores
 from fader_plugins.calls import Hooks
 from fader_plugins.registry import Registry
-from fader_plugins.turn import GenerationRequest
+from fader_plugins.turn import AnyEvent, Drafted, GenerationRequest
 
 NOW = datetime(2026, 1, 1)
 
 
-def tokens_at(request: GenerationRequest, backend: EchoBackend, registry: Registry, place: int) -> int:
-    """Run one row by hand on a shared backend; return the reply's token at `place`."""
+def token_at(
+    request: GenerationRequest, backend: EchoBackend, registry: Registry, place: int, told: list[AnyEvent]
+) -> int:
+    """Run one row by hand on a shared backend; return the reply's token at `place`, adding its events to `told`."""
     hooks = Hooks(registry, request.enabled, lambda *fault: pytest.fail(str(fault)))
     hooks.engine_ready(request, backend)
     session = backend.open()
     prompt = backend.chat(request.messages, NOW)
-    row = Row(request, backend, session, prompt, 0, hooks, lambda _: None, lambda: 0)
+    row = Row(request, backend, session, prompt, 0, hooks, told.append, lambda: 0)
     while row.reason is None:
         part = row.take(64)
         row.give(part, backend.evaluate([part])[0], 1000, len(part.tokens))
@@ -44,7 +46,7 @@ def test_drafted_tokens_follow_the_distribution(registry: Registry, on: bool) ->
     The toy is echo with scores bent towards few tokens, so that lookup's guesses are often right and often wrong.
     """
     few = dict.fromkeys(range(97, 101), 0.0)
-    bias = {token: FORBIDDEN for token in range(260) if token not in few}
+    bias = {token: -1e30 for token in range(260) if token not in few}
     backend = EchoBackend(ModelSpec(backend="echo", options={"noise": 1.0}), ContextSpec(), wait=lambda _: None)
     prompt = backend.chat([Message("user", "abcdabca")], NOW)
 
@@ -63,7 +65,7 @@ def test_drafted_tokens_follow_the_distribution(registry: Registry, on: bool) ->
     for token, chance in zip(few, chances(prompt), strict=True):
         exact += chance * chances([*prompt, token])
     seen: Counter[int] = Counter()
-    proposals = 0
+    told: list[AnyEvent] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fader_backends.echo.echo_scores", bent)
         plugins: dict[str, dict[str, Any]] = {
@@ -74,12 +76,12 @@ def test_drafted_tokens_follow_the_distribution(registry: Registry, on: bool) ->
         draft = board.plan("me", [Message("user", "abcdabca")], NOW)
         draft.ignore_end = True
         asked = draft.freeze("turn", 0)
-        lookup: Any = registry.implementation("prompt_lookup")
-        patch.setattr("fader_plugins.drafting.REFRESH", 10**9)
+        patch.setattr("fader_plugins.drafting.Rhythm.rests", lambda _: False)  # the second token is a drafted one
         for seed in range(1200):
             sampler = msgspec.structs.replace(asked.sampler, seed=seed, logit_bias=bias)
-            seen[tokens_at(msgspec.structs.replace(asked, sampler=sampler), backend, registry, 1)] += 1
-            proposals += len(lookup.searches) > 0
+            seen[token_at(msgspec.structs.replace(asked, sampler=sampler), backend, registry, 1, told)] += 1
     chi = sum((seen[token] - 1200 * p) ** 2 / (1200 * p) for token, p in zip(few, exact, strict=True))
     assert chi < 16.3, "the 0.999 quantile of chi-square with 3 degrees of freedom"
-    assert (proposals > 0) == on
+    steps = [event for event in told if isinstance(event, Drafted) and event.proposed]
+    assert (sum(event.kept for event in steps) > 300) == on
+    assert (sum(event.proposed - event.kept for event in steps) > 300) == on

@@ -152,6 +152,18 @@ def test_costs_ignore_disturbances_and_forget() -> None:
     assert costs.ms(12) == pytest.approx(shape(12))
 
 
+def test_a_copy_is_soon_forgotten_in_the_next_turn() -> None:
+    """What held a hundred times in one turn is doubted after two misses in the next one."""
+    chances = Chances(lambda _: 0.4)
+    for _ in range(100):
+        chances.learn(3, True)
+    assert chances.of(3) > 0.9
+    chances.fade()
+    for _ in range(2):
+        chances.learn(3, False)
+    assert chances.of(3) < 0.6
+
+
 def test_other_rows_are_counted() -> None:
     """Beside a row that brings 31 tokens, one more token costs its share of a large batch and not a second step."""
     pace = Pace()

@@ -98,9 +98,8 @@ def test_readings(registry: Registry) -> None:
     )
     assert [(row.key, row.value) for row in rows] == [
         ("kv_token", 22.5),
-        ("kv_1024", "22 MiB of 3.0 GiB free"),
-        ("kv_8192", "180 MiB of 3.0 GiB free"),
-        ("kv_32768", "720 MiB of 3.0 GiB free"),
+        ("kv_lengths", "22 · 180 · 720 MiB"),
+        ("kv_free", 3.0),
         ("dropped", "4 messages, 900 tok"),
     ]
 

@@ -12,8 +12,8 @@ import pytest
 from fader_backends.base import ContextSpec, ModelSpec
 from fader_backends.echo import EchoBackend
 from fader_backends.errors import BadValue
-from fader_plugins.ngrams import LONGEST, Index, Match
-from fader_plugins.prompt_lookup import Plugin, belief, info, kind
+from fader_plugins.ngrams import LONGEST, Index, Match, belief, kind
+from fader_plugins.prompt_lookup import Plugin, info
 from fader_plugins.turn import Draft, GenerationRequest, PluginState, RequestDraft
 from hypothesis import given, settings
 from hypothesis import strategies as st
