@@ -164,9 +164,9 @@ def test_what_was_left_out() -> None:
 
 def test_kv_bytes_per_token() -> None:
     """Where each row has a buffer of its own, the bytes are those of all rows, and so is the room."""
-    for options, want in (({}, 2.0), ({"unified": False}, 1.0)):
+    for unified, want in ((True, 2.0), (False, 1.0)):
         stats = folded([*opening(), finished(100)])
-        stats.context = ContextSpec(length=2048, rows=2, options=options)
+        stats.context = ContextSpec(length=2048, rows=2, options={"unified": unified})
         assert stats.numbers().kv_token_bytes == want
 
 

@@ -17,7 +17,7 @@ Ask = Callable[..., GenerationRequest]
 SYSTEM = Message("system", "be kind")
 TALK = [
     SYSTEM,
-    *(Message(role, f"{role} {n} says what it has to say") for n in range(4) for role in ("user", "assistant")),  # type: ignore[arg-type]
+    *(Message(role, f"{role} {n} says what it has to say") for n in range(4) for role in ("user", "assistant")),
     Message("user", "and now?"),
 ]
 
