@@ -192,7 +192,7 @@ class Chat:
         """Stop what runs and write what there is of it."""
         if self.turn is not None:
             self.engine.cancel(self.turn.request.id)
-            self._write(self.turn, "cancelled", tuple(self.turn.stats.ids), self._record(self.turn))
+            self._write(self.turn, "cancelled", tuple(self.turn.stats.ids), self.turn.record())
             self.turn = None
         self._leave()
 
@@ -212,6 +212,8 @@ class Chat:
         conversation = self._open()
         request = msgspec.structs.replace(request, owner=conversation.id, now=conversation.clock)
         question = self.store.add(conversation.id, parent, "user", text)
+        if self.leaf is None:
+            self.conversation = self.store.conversation(conversation.id)  # it has its title now
         self._submit(question, request)
 
     def _leave(self) -> None:
@@ -260,7 +262,7 @@ class Chat:
 
     def _end(self, turn: Turn, state: str, ids: tuple[int, ...]) -> None:
         self.turn = None
-        self._write(turn, state, ids, self._record(turn))
+        self._write(turn, state, ids, turn.record())
         self.viewer.turn_ended(turn)
         if not self.queue:
             return
@@ -291,10 +293,3 @@ class Chat:
             turn.trouble = True
             return
         turn.reply = msgspec.structs.replace(turn.reply, content=turn.text, ids=ids, state=state, record=record)
-
-    @staticmethod
-    def _record(turn: Turn) -> bytes:
-        """Return the turn's record. Its messages are in the tree already, and would grow with every turn."""
-        record = turn.stats.record()
-        bare = msgspec.structs.replace(record.request, messages=())
-        return msgspec.json.encode(msgspec.structs.replace(record, request=bare))

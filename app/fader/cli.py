@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -132,6 +133,7 @@ def profiles() -> None:
     fader profiles list
     fader profiles show exact
     fader profiles new mine --from plain
+    fader profiles import Creative.yaml
     """
 
 
@@ -169,6 +171,25 @@ def profiles_new(name: str, base: str) -> None:
     from .commands.profiles import new_profile
 
     new_profile(name, base, places())
+
+
+@profiles.command("import", cls=Grouped)
+@click.argument("file", type=click.Path(path_type=Path))
+@option("--name", group=OUTPUT, metavar="NAME", help="The profile's name.  [default: the preset's]")
+@option("--from", "kind", type=click.Choice(["lmstudio", "textgen", "sillytavern"]), group=OUTPUT, help="Its format.")
+@option("--force", is_flag=True, group=OUTPUT, help="Replace a profile of that name; the old file is kept as .bak.")
+def profiles_import(file: Path, name: str | None, kind: str | None, force: bool) -> None:
+    """Make a profile of a sampler preset of LM Studio, text-generation-webui or SillyTavern.
+
+    \b
+    fader profiles import ~/.lmstudio/config-presets/mine.preset.json
+    fader profiles import Creative.yaml --name creative
+
+    Prints the profile's path; what could not be carried over is named on stderr.
+    """
+    from .commands.presets import import_preset
+
+    import_preset(file, name, kind, force, places())
 
 
 @main.group(cls=Frame)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 from fader_backends.errors import StoreError
+from fader_plugins.folders import cache_folder
 
 
 class Paths(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +30,7 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
         """Return the folders below `FADER_HOME` when it is set, else the platform's own (XDG on Linux)."""
         if home := environ.get("FADER_HOME"):
             root = Path(home).expanduser().absolute()
-            return cls(config=root / "config", data=root / "data", state=root / "state", cache=root / "cache")
+            return cls(config=root / "config", data=root / "data", state=root / "state", cache=cache_folder(environ))
         from platformdirs import PlatformDirs
 
         dirs = PlatformDirs("fader", appauthor=False)
@@ -37,7 +38,7 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
             config=dirs.user_config_path,
             data=dirs.user_data_path,
             state=dirs.user_state_path,
-            cache=dirs.user_cache_path,
+            cache=cache_folder(environ),
         )
 
     @property

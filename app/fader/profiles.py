@@ -46,7 +46,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     system: str = ""
     max_tokens: Annotated[int, Meta(ge=1)] | None = None
     stop: list[str] = []
-    chunk: Annotated[int, Meta(ge=1)] = 128
+    chunk: Annotated[int, Meta(ge=1)] = 256
     """Prompt tokens evaluated between two looks at the stop key."""
     context: ContextTable = ContextTable()
     load: dict[str, Scalar] = {}

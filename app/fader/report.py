@@ -14,6 +14,7 @@ from fader_plugins.turn import PluginState
 from . import __version__
 from .metrics import Stats
 from .models import sha256
+from .why import Reason, why
 
 
 class Gaps(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +73,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """Oldest messages left out so that the rest fits the context."""
     versions: dict[str, str]
     """fader, python, and the libraries the backend names."""
+    why: list[Reason]
+    """Per mechanism that was on: what it saved and what that cost."""
 
 
 def report(stats: Stats, hashes: Path) -> RunReport:
@@ -104,4 +107,5 @@ def report(stats: Stats, hashes: Path) -> RunReport:
         load_ms=numbers.load_ms,
         dropped_messages=numbers.dropped_messages,
         versions={"fader": __version__, "python": platform.python_version(), **(facts.versions if facts else {})},
+        why=why(stats.record()),
     )

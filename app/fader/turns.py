@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import msgspec
 from fader_backends.base import Message, SamplerSettings
 from fader_backends.errors import Failure
 from fader_plugins.turn import GenerationRequest
@@ -87,6 +88,12 @@ class Turn:
     def conversation(self) -> str:
         """The conversation it belongs to, which need not be the one in view."""
         return self.question.conversation
+
+    def record(self) -> bytes:
+        """Return the turn's record. Its messages are in the tree already, and would grow with every turn."""
+        record = self.stats.record()
+        bare = msgspec.structs.replace(record.request, messages=())
+        return msgspec.json.encode(msgspec.structs.replace(record, request=bare))
 
     @property
     def text(self) -> str:

@@ -15,7 +15,18 @@ from threading import Event
 import msgspec
 import numpy as np
 
-from .base import ContextSpec, Extension, Memory, Message, ModelFacts, ModelSpec, Progress, Scores, SessionState
+from .base import (
+    ContextSpec,
+    Extension,
+    Memory,
+    Message,
+    ModelFacts,
+    ModelSpec,
+    Progress,
+    Scores,
+    Session,
+    SessionState,
+)
 from .errors import BadValue, ContextFull, Interrupted, NotSupported, OutOfMemory
 
 END = 256
@@ -56,6 +67,10 @@ class EchoSession:
         twin = self.backend.open()
         twin.tokens = list(self.tokens)
         return twin
+
+    def copy(self, other: Session) -> None:
+        """See `Session.copy`."""
+        self.tokens = list(other.tokens)
 
     def save(self) -> SessionState:
         """See `Session.save`."""

@@ -7,6 +7,7 @@ from .turn import (
     PluginInfo,
     Reading,
     RequestDraft,
+    Reuse,
     Settings,
     setting,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "PluginInfo",
     "Reading",
     "RequestDraft",
+    "Reuse",
     "Settings",
     "hookimpl",
     "setting",

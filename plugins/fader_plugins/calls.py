@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pluggy
 from fader_backends.base import Backend, BackendInfo, Session
-from fader_backends.errors import FaderError, PluginFailed
+from fader_backends.errors import FaderError, NotSupported, PluginFailed
 
 from .registry import Registry
 from .turn import AnyEvent, Draft, GenerationRequest, Numbers, Reading, RequestDraft, Reuse
@@ -58,17 +58,23 @@ class Hooks:
                     ) from error
 
     def restore_prefix(
-        self, request: GenerationRequest, session: Session, prompt: list[int]
+        self, request: GenerationRequest, session: Session, prompt: list[int], backend: Backend
     ) -> tuple[Reuse, str | None]:
         """Return (what the session shares with the prompt, who answered); the session is rewound to it.
 
         At least one token of the prompt is left to evaluate. What a plugin claims is checked, not believed.
         """
-        answered = self._first("restore_prefix", int, Reuse, request=request, session=session, prompt=list(prompt))
+        answered = self._first(
+            "restore_prefix", int, Reuse, request=request, session=session, prompt=list(prompt), backend=backend
+        )
         claim, by = answered if answered else (0, None)
         reuse = claim if isinstance(claim, Reuse) else Reuse(claim)
         kept = max(min(reuse.tokens, common(session.tokens, prompt), len(prompt) - 1), 0)
-        session.rewind(kept)
+        try:
+            session.rewind(kept)
+        except NotSupported as error:  # forgetting everything always works
+            session.rewind(0)
+            return Reuse(0, "", reuse.note or error.failure.title), by
         return Reuse(kept, reuse.tier, reuse.note), by
 
     def look_ahead(self, draft: RequestDraft, typed: str) -> str | None:
@@ -81,14 +87,14 @@ class Hooks:
         for plugin in self.registry.usable():
             self._tell("engine_ready", plugin.info.name, request=request, backend=backend)
 
-    def keep_prefix(self, request: GenerationRequest, session: Session) -> None:
+    def keep_prefix(self, request: GenerationRequest, session: Session, backend: Backend) -> None:
         """Let plugins keep what they want of a finished turn's session."""
         for name in self._with("keep_prefix"):
-            self._tell("keep_prefix", name, request=request, session=session)
+            self._tell("keep_prefix", name, request=request, session=session, backend=backend)
 
-    def make_room(self) -> bool:
-        """Have some plugin, on or off, close a session it holds; False when none holds any."""
-        return any(self._tell("make_room", plugin.info.name) for plugin in self.registry.usable())
+    def make_room(self, backend: Backend) -> bool:
+        """Have some plugin, on or off, close a session of `backend` it holds; False when none holds any."""
+        return any(self._tell("make_room", plugin.info.name, backend=backend) for plugin in self.registry.usable())
 
     def propose_tokens(
         self, request: GenerationRequest, history: Sequence[int], limit: int

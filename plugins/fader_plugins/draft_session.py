@@ -11,11 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
 from fader_backends.base import Backend, ContextSpec, Loader, ModelSpec, Scalar, Scores, Session
 from fader_backends.errors import BadValue, NotSupported, OutOfMemory
-from fader_backends.kinship import mismatch, read
-from fader_backends.sampling import chain
 
 from .drafting import Rhythm
 from .known_backends import backends
@@ -99,6 +96,8 @@ class Writer:
         self.session = session
         self.ends = ends
         self.rhythm = Rhythm()
+        from fader_backends.sampling import chain  # needs numpy, which the first frame does without
+
         self.sample = chain(request.sampler, backend, backend.facts.vocabulary)
         self.at = 0
         """Length of the history at the last guess; the session agrees with it up to there."""
@@ -159,6 +158,8 @@ class Writer:
 
 def probability(scores: Scores, token: int) -> float:
     """Return the softmax of one token, at temperature 1 and before any sampler."""
+    import numpy as np
+
     best = scores.max()
     return float(np.exp(scores[token] - best) / np.exp(scores - best).sum(dtype=np.float64))
 
@@ -187,6 +188,8 @@ def place(name: str, target: Backend) -> str:
 def refuse_strangers(target: Backend, draft: Backend) -> None:
     """Raise BadValue when the draft's tokens are not the target's."""
     if target.facts.path and draft.facts.path:
+        from fader_backends.kinship import mismatch, read
+
         words = [read(backend.facts.path) for backend in (target, draft)]
         why = mismatch(*words) if target.facts.path != draft.facts.path else None
     else:

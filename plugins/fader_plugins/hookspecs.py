@@ -73,7 +73,9 @@ def engine_ready(request: GenerationRequest, backend: Backend) -> None:
 
 
 @hookspec(firstresult=True)
-def restore_prefix(request: GenerationRequest, session: Session, prompt: list[int]) -> int | Reuse | None:
+def restore_prefix(
+    request: GenerationRequest, session: Session, prompt: list[int], backend: Backend
+) -> int | Reuse | None:
     """Make `session` hold a beginning of `prompt` and return how many tokens it is; None passes the question on.
 
     `session` is the one this conversation used last, or an empty one. The host compares its tokens with the prompt
@@ -98,7 +100,7 @@ def observe(request: GenerationRequest, event: AnyEvent) -> None:
 
 
 @hookspec
-def keep_prefix(request: GenerationRequest, session: Session) -> None:
+def keep_prefix(request: GenerationRequest, session: Session, backend: Backend) -> None:
     """Keep what you want of a session after its turn: save its state, or fork it. It holds prompt and reply.
 
     The session stays the conversation's; do not change or close it. A fork you make is yours until `make_room`.
@@ -106,8 +108,8 @@ def keep_prefix(request: GenerationRequest, session: Session) -> None:
 
 
 @hookspec(firstresult=True)
-def make_room() -> bool | None:
-    """Close one session you hold, if any, and return True; the engine has run out of rows or memory."""
+def make_room(backend: Backend) -> bool | None:
+    """Close one session of `backend` you hold, if any, and return True; it has run out of rows or memory."""
 
 
 # --- while it streams -------------------------------------------------------------------------------------------------

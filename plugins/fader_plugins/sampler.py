@@ -43,7 +43,6 @@ class Sampler(Settings, frozen=True, kw_only=True):
     dynatemp_range: (
         Annotated[float, live("Move the temperature with entropy; 0 is off", ge=0, le=5, step=0.1)] | None
     ) = None
-    dynatemp_exponent: Annotated[float, live("Curve of that movement", ge=0, le=10, step=0.1)] | None = None
     top_k: Annotated[int, live("Keep the k likeliest tokens; 0 is off", ge=0, le=1000, step=10)] | None = None
     top_p: Annotated[float, live("Keep the likeliest up to this mass; 1 is off", ge=0, le=1, step=0.05)] | None = None
     min_p: (
@@ -76,6 +75,8 @@ class Sampler(Settings, frozen=True, kw_only=True):
     dry_multiplier: (
         Annotated[float, live("Strength against repeated phrases; 0 is off", ge=0, le=5, step=0.1)] | None
     ) = None
+    seed: Annotated[int, setting("Same seed, same words; empty draws one per turn", ge=0)] | None = None
+    dynatemp_exponent: Annotated[float, live("Curve of that movement", ge=0, le=10, step=0.1)] | None = None
     dry_base: Annotated[float, live("Growth with the length of the repetition", ge=1, le=4, step=0.05)] | None = None
     dry_allowed_length: Annotated[int, live("Repetitions shorter than this are free", ge=0, le=50, step=1)] | None = (
         None
@@ -96,7 +97,6 @@ class Sampler(Settings, frozen=True, kw_only=True):
     order: Annotated[str, live("Order of the samplers, names separated by commas")] | None = None
     grammar: Annotated[str, setting("GBNF the reply must follow; @FILE reads it from a file")] | None = None
     json_schema: Annotated[str, setting("JSON schema the reply must follow; @FILE reads it from a file")] | None = None
-    seed: Annotated[int, setting("Same seed, same words; empty draws one per turn", ge=0)] | None = None
 
     def effective(self) -> dict[str, Any]:
         """Return the fields with the base's values in the empty ones; `model` needs the model, so it shows llama.cpp's."""

@@ -81,7 +81,7 @@ class RequestDraft(msgspec.Struct, kw_only=True):
     sampler: SamplerSettings = SamplerSettings()
     keep_state: bool = False
     """False: every step evaluates the whole text again."""
-    chunk: int = 128
+    chunk: int = 256
     """Most tokens of one row's prefill in one call; a cancel waits for one chunk at the most."""
     max_tokens: int | None = None
     when_full: WhenFull = "stop"

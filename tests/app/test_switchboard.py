@@ -32,7 +32,7 @@ info = PluginInfo(name="costly", summary="a test", settings=Costly)
 @hookimpl
 def plan_request(draft):
     layers = draft.settings("costly", Costly).layers
-    draft.model = msgspec.structs.replace(draft.model, options={**draft.model.options, "layers": layers})
+    draft.model = msgspec.structs.replace(draft.model, options={**draft.model.options, "costly_layers": layers})
 """
 
 

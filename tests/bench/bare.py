@@ -56,8 +56,14 @@ class Bare:
 
     def encode(self, user: str) -> list[int]:
         """Return the ids of a first turn in SmolLM2's own template."""
-        text = f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\n{user}<|im_end|>\n<|im_start|>assistant\n"
-        data, room = text.encode(), (ctypes.c_int32 * (len(text.encode()) + 8))()
+        return self.tokenise(
+            f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\n{user}<|im_end|>\n<|im_start|>assistant\n"
+        )
+
+    def tokenise(self, text: str) -> list[int]:
+        """Return the ids of text in which control tokens are recognised."""
+        data = text.encode()
+        room = (ctypes.c_int32 * (len(data) + 8))()
         vocabulary = self.lib.llama_model_get_vocab(self.model)
         count = self.lib.llama_tokenize(vocabulary, data, len(data), room, len(room), False, True)
         return list(room[:count])

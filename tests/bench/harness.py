@@ -88,7 +88,7 @@ Measure: TypeAlias = Callable[[int], float]
 
 
 def alternate(a: Measure, b: Measure, pairs: int, warm: int = 1) -> tuple[list[float], list[float], str]:
-    """Run a and b in turn; return the values of the `pairs` calmest pairs, and a sentence on how they were chosen."""
+    """Run a and b in turn; return the values of undisturbed pairs (`undisturbed`), and a sentence on how they were chosen."""
     for number in range(-warm, 0):
         print(f"warm-up ({a(number):.4g}, {b(number):.4g})", file=sys.stderr, flush=True)
     numbers = itertools.count()
@@ -97,15 +97,15 @@ def alternate(a: Measure, b: Measure, pairs: int, warm: int = 1) -> tuple[list[f
         number = next(numbers)
         return a(number), b(number)
 
-    kept, said = calmest(pair, pairs)
+    kept, said = undisturbed(pair, pairs)
     return [one for one, _ in kept], [two for _, two in kept], f"ABAB, {warm} warm-up pair(s), {said}"
 
 
-def calmest(measure: Callable[[], T], count: int) -> tuple[list[T], str]:
-    """Call `measure` until `count` calls were undisturbed, at most twice as often; return the calmest results.
+def undisturbed(measure: Callable[[], T], count: int) -> tuple[list[T], str]:
+    """Call `measure` until `count` calls were undisturbed and return those results; after twice as many calls, return all.
 
     A call is disturbed when other programs used the processor meanwhile, which is read from the system's counters and
-    not from the result. The sentence says how many were left out.
+    not from the result. The sentence says how many were left out, or how loud it was.
     """
     made: list[tuple[float, T]] = []
     while len(made) < 2 * count and sum(others <= QUIET for others, _ in made) < count:
@@ -114,12 +114,13 @@ def calmest(measure: Callable[[], T], count: int) -> tuple[list[T], str]:
         made.append((watch.cores(), value))
         said = f"({', '.join(f'{one:.4g}' for one in value)})" if isinstance(value, tuple) else ""
         print(f"run {len(made)} {said} other programs: {made[-1][0]:.2f} cores", file=sys.stderr, flush=True)
-    kept = sorted(made, key=lambda one: one[0])[:count]
-    said = f"the {count} calmest of {len(made)} runs"
-    noise = max(others for others, _ in kept)
-    if noise > QUIET:
-        said += f" (other programs still used up to {noise:.2f} cores)"
-    return [value for _, value in kept], said
+    calm = [one for one in made if one[0] <= QUIET]
+    if len(calm) >= count:
+        return [value for _, value in calm], f"{count} undisturbed of {len(made)} runs"
+    noise = statistics.median(others for others, _ in made)
+    return [value for _, value in made], (
+        f"all of {len(made)} runs, because fewer than {count} were undisturbed: other programs used {noise:.2f} cores"
+    )
 
 
 class Others:

@@ -19,17 +19,18 @@ NOW = datetime(2026, 1, 1)
 class Desk:
     """An engine, and requests over a growing conversation."""
 
-    def __init__(self, registry: Registry, board: Switchboard) -> None:
+    def __init__(self, registry: Registry, board: Switchboard, owner: str = "me") -> None:
         self.board = board
+        self.owner = owner
         self.events: list[AnyEvent] = []
         self.engine = Engine(registry, self.events.append)
         self.count = 0
 
-    def request(self, *texts: str, owner: str = "me") -> GenerationRequest:
+    def request(self, *texts: str) -> GenerationRequest:
         self.count += 1
         roles = ("user", "assistant")
         messages = [Message(roles[place % 2], text) for place, text in enumerate(texts)]  # type: ignore[arg-type]
-        return self.board.plan(owner, messages, NOW).freeze(f"r{self.count}", 0)
+        return self.board.plan(self.owner, messages, NOW).freeze(f"r{self.count}", 0)
 
     def prepare(self, *texts: str) -> None:
         self.engine.prepare(self.request(*texts))
@@ -63,7 +64,7 @@ def test_typed_words_are_ready_at_enter(desk: Desk, registry: Registry, board: C
     """Ids equal those without evaluating ahead; nearly the whole prompt was ready; nothing was in vain."""
     want, events = desk.run("tell me a story about the sea")
     assert prepared(events) is None
-    other = Desk(registry, desk.board)
+    other = Desk(registry, desk.board, "you")
     other.prepare("tell me")
     other.prepare("tell me a story about the")
     got, events = other.run("tell me a story about the sea")

@@ -13,7 +13,7 @@ import pytest
 from fader.engine.row import Row
 from fader.profiles import Profile
 from fader.switchboard import Switchboard
-from fader_backends.base import ContextSpec, Message, ModelSpec
+from fader_backends.base import FORBIDDEN, ContextSpec, Message, ModelSpec
 from fader_backends.echo import EchoBackend, echo_scores
 from fader_plugins.calls import Hooks
 from fader_plugins.registry import Registry
@@ -44,7 +44,7 @@ def test_drafted_tokens_follow_the_distribution(registry: Registry, on: bool) ->
     The toy is echo with scores bent towards few tokens, so that lookup's guesses are often right and often wrong.
     """
     few = dict.fromkeys(range(97, 101), 0.0)
-    bias = {token: float("-inf") for token in range(260) if token not in few}
+    bias = {token: FORBIDDEN for token in range(260) if token not in few}
     backend = EchoBackend(ModelSpec(backend="echo", options={"noise": 1.0}), ContextSpec(), wait=lambda _: None)
     prompt = backend.chat([Message("user", "abcdabca")], NOW)
 

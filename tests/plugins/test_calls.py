@@ -50,7 +50,7 @@ def draft() -> RequestDraft:
 
 
 def restored(hooks: Hooks, request: GenerationRequest, held: Session, prompt: list[int]) -> tuple[int, str | None]:
-    reuse, by = hooks.restore_prefix(request, held, prompt)
+    reuse, by = hooks.restore_prefix(request, held, prompt, EchoBackend(request.model, request.context))
     return reuse.tokens, by
 
 

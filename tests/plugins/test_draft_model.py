@@ -233,7 +233,7 @@ def test_certainty_classes() -> None:
 
 def test_refusals_name_both(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two files with other vocabularies are named by their models."""
-    monkeypatch.setattr("fader_plugins.draft_session.read", lambda path: msgspec.structs.replace(WORDS, kind=path))
+    monkeypatch.setattr("fader_backends.kinship.read", lambda path: msgspec.structs.replace(WORDS, kind=path))
     target, draft = echo(), echo()
     target.facts = msgspec.structs.replace(target.facts, path="llama", model="Big 7B")
     draft.facts = msgspec.structs.replace(draft.facts, path="gpt2", model="Small 1B")

@@ -18,7 +18,7 @@ from fader_plugins import hookspecs
 from fader_plugins.calls import Hooks
 from fader_plugins.registry import Registry
 from fader_plugins.testing import reply
-from fader_plugins.turn import Drafted, Numbers, Restored, Token
+from fader_plugins.turn import Drafted, Finished, Numbers, Restored, Token
 
 README = (Path(__file__).parents[2] / "plugins" / "README.md").read_text(encoding="utf-8")
 SPECS = {
@@ -86,6 +86,58 @@ def test_hook_observe(registry: Registry, board: Callable[..., Switchboard]) -> 
         assert 2.0 < lookup.pace.costs.ms(1) < 20.0
     steps = {event.step for event in events if isinstance(event, Token)}
     assert {event.step for event in events if isinstance(event, Drafted)} >= steps - {0}
+
+
+def test_hook_look_ahead(registry: Registry, board: Callable[..., Switchboard]) -> None:
+    """typeahead offers the whole words that were typed, and nothing while it is off."""
+    draft = board().plan("me", [Message("user", "one two thr")], NOW)
+    assert hooks(registry, "typeahead").look_ahead(draft, "one two thr") == "one two"
+    assert hooks(registry).look_ahead(draft, "one two thr") is None
+
+
+def said(board: Switchboard, engine: Headless, text: str, owner: str = "me") -> Restored:
+    events = engine.run(board.plan(owner, [Message("user", text)], NOW).freeze("turn", 0))
+    (restored,) = [event for event in events if isinstance(event, Restored)]
+    return restored
+
+
+def test_hook_engine_ready(registry: Registry, board: Callable[..., Switchboard]) -> None:
+    """prefix_cache holds no row of a context that is gone, also when it was off while the context changed."""
+    switches = board(plugins={"prefix_cache": {"min_tokens": 4, "memory_mib": 0, "disk_mib": 0}})
+    with Headless(registry) as engine:
+        said(switches, engine, "one way on")
+        said(switches, engine, "another way on")
+        switches.switch("prefix_cache", False)
+        switches.set("kv_cache", "length", 512)
+        said(switches, engine, "elsewhere")
+        switches.switch("prefix_cache", True)
+        assert said(switches, engine, "one way on").reused == 1
+
+
+def test_hook_keep_prefix(registry: Registry, board: Callable[..., Switchboard]) -> None:
+    """prefix_cache finds after a detour what it kept of an earlier turn; with no budget there is nothing."""
+    for budget, want in ((64, "memory"), (0, "session")):
+        cache = {"min_tokens": 4, "live_rows": 0, "memory_mib": budget, "disk_mib": 0}
+        switches = board(plugins={"prefix_cache": cache})
+        with Headless(registry) as engine:
+            said(switches, engine, "one way on" * 3)
+            said(switches, engine, "another way on")
+            assert said(switches, engine, "one way on" * 3).tier == want
+        registry.manager.get_plugin("prefix_cache").memory.clear()  # type: ignore[union-attr]
+
+
+def test_hook_make_room(registry: Registry, board: Callable[..., Switchboard]) -> None:
+    """Rows that prefix_cache holds go to conversations that need them, also while it is switched off."""
+    switches = board(plugins={"prefix_cache": {"min_tokens": 4, "live_rows": 3, "disk_mib": 0}})
+    with Headless(registry) as engine:
+        for number in range(4):
+            said(switches, engine, f"{number} ways on")
+        switches.switch("prefix_cache", False)
+        owners = [f"owner {number}" for number in range(4)]
+        events = engine.run(
+            *(switches.plan(owner, [Message("user", "all at once")], NOW).freeze(owner, 0) for owner in owners)
+        )
+    assert [event.reason for event in events if isinstance(event, Finished)] == ["end"] * 4
 
 
 def test_hook_readings(registry: Registry) -> None:

@@ -1,4 +1,4 @@
-"""The prefix cache plugin: what it keeps of a session, and when it passes."""
+"""The prefix cache plugin's answers on one session; whole conversations are in `prefix/`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import datetime
 import pytest
 from fader_backends.base import ContextSpec, ModelSpec
 from fader_backends.echo import EchoBackend, EchoSession
-from fader_plugins.prefix_cache import restore_prefix
-from fader_plugins.turn import GenerationRequest, RequestDraft
+from fader_plugins.prefix_cache import Plugin
+from fader_plugins.turn import GenerationRequest, Numbers, RequestDraft
 
 
 def request(keep_state: bool) -> GenerationRequest:
@@ -39,7 +39,9 @@ def test_it_keeps_the_common_beginning(held: list[int], prompt: list[int], want:
     """The session is cut to what it shares with the prompt, one token short of all of it, and nothing is evaluated."""
     made = session(held)
     before = made.backend.evaluated
-    assert want == restore_prefix(request(keep_state=True), made, prompt)
+    reuse = Plugin().restore_prefix(request(keep_state=True), made, prompt, made.backend)
+    assert reuse is not None
+    assert (want, "session" if want else "") == (reuse.tokens, reuse.tier)
     assert prompt[:want] == made.tokens
     assert before == made.backend.evaluated
 
@@ -47,5 +49,11 @@ def test_it_keeps_the_common_beginning(held: list[int], prompt: list[int], want:
 def test_without_kept_state_it_passes() -> None:
     """With the KV cache off there is nothing to reuse; the session is left to the host."""
     made = session([1, 2])
-    assert restore_prefix(request(keep_state=False), made, [1, 2, 3]) is None
+    assert Plugin().restore_prefix(request(keep_state=False), made, [1, 2, 3], made.backend) is None
     assert made.tokens == [1, 2]
+
+
+def test_readings_say_where_from_and_why_not_more() -> None:
+    rows = {row.key: row.value for row in Plugin().readings(Numbers(reuse_tier="disk", reuse_note="evicted"))}
+    assert rows == {"prefix_tier": "disk", "prefix_note": "evicted"}
+    assert {row.value for row in Plugin().readings(Numbers())} == {None}

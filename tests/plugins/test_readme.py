@@ -14,6 +14,7 @@ from fader.metrics import Stats
 from fader.profiles import Profile
 from fader.switchboard import Switchboard
 from fader_backends.base import Message
+from fader_backends.echo import EchoBackend
 from fader_plugins.calls import Hooks
 from fader_plugins.registry import build
 from fader_plugins.testing import check_toggles, reply
@@ -42,10 +43,11 @@ class Bench:
         self.board = Switchboard(self.registry, profile)
         self.engine = Headless(self.registry)
         self.stats: Stats | None = None
+        self.owner = "me"
 
     def say(self, said: str | Sequence[Message]) -> list[AnyEvent]:
         messages = [Message("user", said)] if isinstance(said, str) else said
-        request = self.board.plan("me", messages, NOW).freeze("turn", 0)
+        request = self.board.plan(self.owner, messages, NOW).freeze("turn", 0)
         events = self.engine.run(request)
         assert not [event for event in events if isinstance(event, PluginFault)]
         self.stats = Stats(request=request)
@@ -123,13 +125,64 @@ def luck(bench: Bench) -> None:
     assert mine.kept > 0
 
 
+def patient(bench: Bench) -> None:
+    """In the first turn typeahead is asked in its place; from the second on it answers first."""
+    bench.board.switch("typeahead", False)
+    first = bench.board.plan("me", [Message("user", "a b c")], NOW)
+    later = bench.board.plan("me", [Message("user", "x"), Message("assistant", "y"), Message("user", "a b c")], NOW)
+    assert bench.board.look_ahead(first, "a b c") is None
+    assert bench.board.look_ahead(later, "a b c") == "a b"
+
+
+def warm_up(bench: Bench) -> None:
+    """Switched on, it evaluates a token when the model is loaded, and gives its row back."""
+    counts = []
+    for on in (False, True):
+        bench.board.switch("warm_up", on)
+        with Headless(bench.registry) as bench.engine:
+            bench.say("hello")
+            backend = bench.engine.engine.model.backend
+            assert isinstance(backend, EchoBackend)
+            counts.append(backend.evaluated)
+            assert len(backend.sessions) == 1
+    assert counts[0] + 1 == counts[1]
+
+
+def opening(bench: Bench) -> None:
+    """Starting over after other turns finds the first one again."""
+    text, ids = reply(bench.say("one" * 9))
+    begun = [Message("user", "one" * 9), Message("assistant", text, ids)]
+    bench.board.switch("prefix_cache", False)
+    for _ in range(2):
+        bench.say([Message("user", "two"), Message("assistant", "two"), Message("user", "other")])
+        events = bench.say([*begun, Message("user", "three")])
+        assert reply(events)[0] == "three"
+        (restored,) = [event for event in events if isinstance(event, Restored)]
+        assert (restored.by, restored.tier, restored.reused) == ("opening", "opening", 57)
+
+
+def spare(bench: Bench) -> None:
+    """It holds a row between turns, and conversations that need it get it."""
+    bench.board.set("prefix_cache", "live_rows", 0)
+    for number in range(6):
+        assert reply(bench.say(f"hello {number}"))[0] == f"hello {number}"
+        bench.owner = f"{number}"
+    backend = bench.engine.engine.model.backend
+    assert isinstance(backend, EchoBackend)
+    assert len(backend.sessions) == backend.context.rows
+
+
 EXERCISES: dict[str, Callable[[Bench], None]] = {
     "brief": brief,
     "shout": shout,
     "bookmarks": bookmarks,
+    "patient": patient,
     "again": again,
     "luck": luck,
     "words": words,
+    "warm_up": warm_up,
+    "opening": opening,
+    "spare": spare,
 }
 
 

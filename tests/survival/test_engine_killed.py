@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from fader.chat import Chat, Turn
 from fader.engine.remote import EngineProcess
+from fader.profiles import ContextTable
 from fader.store import Store
 from fader.switchboard import Switchboard
 from fader_backends.errors import Failure
@@ -117,5 +118,5 @@ def test_a_killed_echo_engine_costs_nothing_shown(start: Callable[..., Killable]
 @pytest.mark.slow
 def test_a_killed_real_engine_costs_nothing_shown(start: Callable[..., Killable]) -> None:
     """30 kills of SmolLM2 between load, prefill and decode."""
-    made = start(backend="llama.cpp", max_tokens=40, context={"length": 2048})
+    made = start(backend="llama.cpp", max_tokens=40, context=ContextTable(length=2048))
     kill_at_random(made, KILLS, 1.5, "Tell me about rivers.")

@@ -55,12 +55,7 @@ def show_profile(name: str, paths: Paths) -> None:
 
 def new_profile(name: str, base: str, paths: Paths) -> None:
     """Write a profile that extends `base` and print its path. Raises UsageError, or StoreError when it is there."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or name.endswith(".toml"):
-        raise BadValue(
-            f"{name!r} cannot be a profile's name.",
-            "",
-            "Use letters, digits, '-', '_' and '.', without the ending .toml.",
-        )
+    check_name(name)
     profiles.load(base, paths)
     path = paths.profiles / f"{name}.toml"
     make_folder(path.parent)
@@ -73,3 +68,13 @@ def new_profile(name: str, base: str, paths: Paths) -> None:
         step = "Make the folder writable, or set FADER_HOME to one that is."
         raise StoreError(f"Cannot write {path}: {error.strerror or error}.", "", step) from error
     click.echo(str(path))
+
+
+def check_name(name: str) -> None:
+    """Raise BadValue for what cannot be a profile's name."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or name.endswith(".toml"):
+        raise BadValue(
+            f"{name!r} cannot be a profile's name.",
+            "",
+            "Use letters, digits, '-', '_' and '.', without the ending .toml.",
+        )

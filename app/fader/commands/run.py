@@ -23,7 +23,7 @@ import fader_backends.errors as errors
 import msgspec
 from fader_backends.base import Message
 from fader_backends.errors import BadValue, EmptyPrompt, FaderError, Failure, NotSupported
-from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, Token, Trimmed
+from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, PluginState, Token, Trimmed
 
 from .. import profiles
 from ..log import write_log
@@ -97,8 +97,17 @@ def run(asked: Asked, paths: Paths) -> int:
     return 130 if reason == "cancelled" else 0
 
 
+NOTHING = PluginState(False, {})
+
+
 def throw_switches(board: Switchboard, asked: Asked) -> None:
-    """Apply what the command line says of plugins; what is said outright wins over shorthands. Raises UsageError."""
+    """Apply what the command line says of plugins; what is said outright wins over shorthands. Raises UsageError.
+
+    A run keeps no prefixes for later ones, unless told to: its numbers would depend on what was run before.
+    """
+    for key in ("memory_mib", "disk_mib"):
+        if key in board.states.get("prefix_cache", NOTHING).settings:
+            board.set("prefix_cache", key, 0)
     if asked.temperature is not None:
         board.switch("sampler", True)
         board.set("sampler", "temperature", asked.temperature)

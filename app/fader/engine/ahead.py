@@ -5,10 +5,16 @@ Knows one wish at a time, the newest. It never keeps a turn waiting: the engine 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from fader_backends.base import Backend, Message, Session
+from fader_backends.errors import Interrupted
 from fader_plugins.calls import Hooks, common
 from fader_plugins.turn import GenerationRequest
 
+from .announce import failure_of
+from .model import LoadedModel
 from .sessions import Sessions
 
 CHUNK = 16
@@ -24,6 +30,8 @@ class Ahead:
         self.sessions = sessions
         self._request: GenerationRequest | None = None
         self._ids: list[int] | None = None
+        self.working = False
+        """Whether an evaluation may be running that should yield to whatever comes."""
         self._done: dict[str, tuple[int, int]] = {}
         """Per owner: (length of the session before, tokens evaluated since)."""
 
@@ -31,11 +39,6 @@ class Ahead:
     def wanted(self) -> bool:
         """Whether there is anything left to do."""
         return self._request is not None
-
-    @property
-    def request(self) -> GenerationRequest | None:
-        """What is being prepared for."""
-        return self._request
 
     def wish(self, request: GenerationRequest) -> None:
         """Prepare for this turn from now on, whose last message is still being typed."""
@@ -50,11 +53,38 @@ class Ahead:
         self.drop()
         self._done.clear()
 
-    def step(self, backend: Backend, hooks: Hooks) -> None:
-        """Evaluate the next few certain tokens. Raises what a backend raises, with the session as it was."""
+    def work(
+        self, model: LoadedModel, hooks_of: Callable[[GenerationRequest], Hooks], called: Callable[[], bool]
+    ) -> None:
+        """Evaluate a little of what is certain, unless the engine is called away.
+
+        Nothing is loaded in place of something else for it. A failure ends the wish; the turn itself will meet and
+        show it.
+        """
+        self.working = True  # from here on whoever calls interrupts
         request = self._request
-        assert request is not None
-        session = self.sessions.take(backend, request.owner, hooks.make_room)
+        try:
+            if request is None or called():
+                return
+            fresh = not model.serves(request)
+            if fresh and model.backend is not None:
+                self.drop()
+                return
+            backend = model.ready(request, called)
+            hooks = hooks_of(request)
+            if fresh:
+                hooks.engine_ready(request, backend)
+            self._step_of(request, backend, hooks)
+        except Interrupted:
+            pass
+        except Exception as error:  # whatever it is, nobody asked for this; the log has it
+            failure_of(error)
+            self.drop()
+        finally:
+            self.working = False
+
+    def _step_of(self, request: GenerationRequest, backend: Backend, hooks: Hooks) -> None:
+        session = self.sessions.take(backend, request.owner, partial(hooks.make_room, backend))
         try:
             self._step(backend, hooks, request, session)
         finally:
@@ -64,7 +94,7 @@ class Ahead:
         if self._ids is None:
             self._ids = certain(backend, request)[: backend.context.length - 1]
             if request.owner not in self._done and self._ids:
-                hooks.restore_prefix(request, session, [*self._ids, self._ids[-1]])
+                hooks.restore_prefix(request, session, [*self._ids, self._ids[-1]], backend)
                 self._done[request.owner] = (len(session.tokens), 0)
             shared = common(session.tokens, self._ids)
             if shared < len(session.tokens) and len(self._ids) <= shared:

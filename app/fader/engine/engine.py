@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from fader_backends.base import Backend, Extension, SamplerSettings, Scores, Session
@@ -18,7 +19,7 @@ from fader_plugins.registry import Registry
 from fader_plugins.turn import AnyEvent, GenerationRequest
 
 from .ahead import Ahead
-from .announce import Announcer, difference_of, failure_of
+from .announce import Announcer, difference_of
 from .faults import Faults
 from .fitting import fit
 from .model import LoadedModel
@@ -53,7 +54,6 @@ class Engine:
         self._rows: list[Row] = []
         self._sessions = Sessions()
         self._ahead = Ahead(self._sessions)
-        self._looking_ahead = False
         self._adjustments: queue.SimpleQueue[tuple[str, SamplerSettings]] = queue.SimpleQueue()
         self._cancelled: set[str] = set()
         self._faults = Faults()
@@ -72,7 +72,7 @@ class Engine:
 
     def _put(self, item: GenerationRequest | Wish) -> None:
         self._inbox.put(item)
-        if self._looking_ahead:
+        if self._ahead.working:
             self.model.interrupt()
 
     def cancel(self, request_id: str) -> None:
@@ -136,7 +136,7 @@ class Engine:
         if self._closing:
             return
         if not self._rows:
-            self._look_ahead()
+            self._ahead.work(self.model, self._hooks, lambda: self._closing or not self._inbox.empty())
             return
         backend = self.model.backend
         assert backend is not None
@@ -149,30 +149,6 @@ class Engine:
                 self._fail(row, error)
         for evaluated in self._evaluate(backend, parts) if parts else ():
             self._advance(*evaluated)
-
-    def _look_ahead(self) -> None:
-        """Evaluate a little of what is certain; whatever is put in the inbox meanwhile interrupts it."""
-        request = self._ahead.request
-        self._looking_ahead = True
-        try:
-            if request is None or not self._inbox.empty():
-                return
-            fresh = not self.model.serves(request)
-            if fresh and self.model.backend is not None:
-                self._ahead.drop()  # what is loaded stays until a turn is really sent
-                return
-            backend = self.model.ready(request, lambda: self._closing)
-            hooks = self._hooks(request)
-            if fresh:
-                hooks.engine_ready(request, backend)
-            self._ahead.step(backend, hooks)
-        except Interrupted:
-            pass
-        except Exception as error:  # the turn itself will meet and show it; until then nobody asked
-            failure_of(error)
-            self._ahead.drop()
-        finally:
-            self._looking_ahead = False
 
     def _forget(self) -> None:
         self._sessions.forget()
@@ -217,9 +193,9 @@ class Engine:
             if fresh:
                 hooks.engine_ready(request, backend)
             prompt = self.tell.fitted(request, fit(backend, request))
-            session = self._sessions.take(backend, request.owner, hooks.make_room)
+            session = self._sessions.take(backend, request.owner, partial(hooks.make_room, backend))
             difference = difference_of(backend, session.tokens, prompt)
-            reuse, by = hooks.restore_prefix(request, session, prompt)
+            reuse, by = hooks.restore_prefix(request, session, prompt, backend)
             self.tell.prepared(request, self._ahead.account(request.owner, reuse.tokens))
             self.tell.restored(request, len(prompt), reuse, by, difference)
             self._rows.append(Row(request, backend, session, prompt, reuse.tokens, hooks, self.emit, self.clock))
@@ -255,7 +231,7 @@ class Engine:
         self._sessions.keep(request.owner, row.session)
         self._cancelled.discard(request.id)
         self.tell.finished(request, row.reason or "cancelled", text, ids, len(row.prompt) + len(ids))
-        row.hooks.keep_prefix(request, row.session)
+        row.hooks.keep_prefix(request, row.session, row.backend)
 
     def _fail(self, row: Row, error: Exception) -> None:
         self._rows.remove(row)
@@ -273,7 +249,7 @@ class Engine:
         except Interrupted:
             return []
         except OutOfMemory as error:
-            if self._sessions.drop_oldest() or parts[0][0].hooks.make_room():
+            if self._sessions.drop_oldest() or parts[0][0].hooks.make_room(backend):
                 return []
             if len(parts) == 1:
                 self._fail(parts[0][0], error)

@@ -10,6 +10,7 @@ from itertools import takewhile
 
 import numpy as np
 from fader_backends.base import Backend, Extension, Pick, SamplerSettings, Scores, Session
+from fader_backends.errors import NotSupported
 from fader_backends.sampling import chain
 from fader_plugins.calls import Hooks, common
 from fader_plugins.turn import Adjusted, AnyEvent, Drafted, FinishReason, GenerationRequest, Prefilled, Token
@@ -184,7 +185,10 @@ class Row:
         ids = tuple(self.ids)
         if self.stream.stopped:
             ids = self._cut_ids()
-        self.session.rewind(common(self.session.tokens, [*self.prompt, *ids]))
+        try:
+            self.session.rewind(common(self.session.tokens, [*self.prompt, *ids]))
+        except NotSupported:  # the reply is right all the same; the next turn evaluates it again
+            self.session.rewind(0)
         return self.stream.flush(), ids
 
     def _cut_ids(self) -> tuple[int, ...]:

@@ -39,6 +39,12 @@ def _set(app: Talk, argument: str) -> None:
     app.set_value(plugin, key.strip(), value.strip())
 
 
+def _why(app: Talk) -> None:
+    from . import why
+
+    why.show(app)
+
+
 COMMANDS: dict[str, Command] = {
     "help": Command("Keys, commands, definitions of the numbers", lambda app, _: app.action_help()),
     "new": Command("Start a new conversation", lambda app, _: app.action_new()),
@@ -52,6 +58,7 @@ COMMANDS: dict[str, Command] = {
     "set": Command("Change a setting", _set, "PLUGIN.KEY=VALUE"),
     "rack": Command("Show or hide the rack", lambda app, _: app.action_rack()),
     "numbers": Command("Show or hide the numbers", lambda app, _: app.action_numbers()),
+    "why": Command("What each mechanism saved and cost in the last turn", lambda app, _: _why(app)),
     "profile": Command("Use another profile", lambda app, name: app.use_profile(name), "NAME"),
     "save": Command("Save the switches as a profile", lambda app, name: app.save_profile(name), "NAME"),
     "exit": Command("Quit", lambda app, _: app.action_leave()),
@@ -95,6 +102,7 @@ def palette(app: Talk) -> Iterator[SystemCommand]:
     yield SystemCommand("Edit the last message", "On a branch of its own (Up)", app.action_edit_last)
     yield SystemCommand("Rack", "Show or hide switches and settings (F2)", app.action_rack)
     yield SystemCommand("Numbers", "Show or hide the numbers (F3)", app.action_numbers)
+    yield SystemCommand("Why", "What each mechanism saved and cost in the last turn (/why)", lambda: _why(app))
     board = app.board
     if board is not None:
         for name, state in board.states.items():

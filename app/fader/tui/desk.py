@@ -27,6 +27,17 @@ WHEN: dict[Cost, str] = {
 """When a change acts, in words."""
 
 
+FIRST = 6
+"""Settings of a folded plugin that are shown in any case."""
+MANY = 10
+"""A plugin with more settings begins folded."""
+
+
+def long_ones(board: Switchboard) -> frozenset[str]:
+    """Return the plugins whose forms are so long that they begin folded."""
+    return frozenset(plugin.info.name for plugin in board.registry.usable() if len(fields(plugin.info.settings)) > MANY)
+
+
 class Line(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the rack."""
 
@@ -41,6 +52,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     value: Any = None
     changed: bool = False
     """Whether the value differs from the plugin's default."""
+    acting: Any = None
+    """What the value comes to: an empty one stands for something else."""
 
     @property
     def reachable(self) -> bool:
@@ -49,7 +62,10 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lines(board: Switchboard, faults: dict[str, str], folded: frozenset[str]) -> list[Line]:
-    """Return all rows. `faults`: what went wrong with plugins since the start; `folded`: whose settings are hidden."""
+    """Return all rows. `faults`: what went wrong with plugins since the start; `folded`: whose settings are few.
+
+    Folded, a plugin shows its first settings and those that differ from their default.
+    """
     found: list[Line] = []
     for plugin in board.registry.plugins.values():
         name, info = plugin.info.name, plugin.info
@@ -61,13 +77,17 @@ def lines(board: Switchboard, faults: dict[str, str], folded: frozenset[str]) ->
         usable = why is None
         found.append(Line(kind="switch", plugin=name, text=name, on=on, usable=usable, toggle=info.toggle))
         if why is None:
-            found.append(Line(kind="summary", plugin=name, text=info.summary, on=on))
+            more = f"⏎ all {len(fields(info.settings))} settings · " if name in folded else ""
+            found.append(Line(kind="summary", plugin=name, text=more + info.summary, on=on))
         else:
             found.append(Line(kind="reason", plugin=name, text=why, usable=False))
-        if state is not None and name not in folded:
-            for field in fields(info.settings):
+        if state is not None:
+            acting = board.settings(name).effective()
+            for place, field in enumerate(fields(info.settings)):
                 value = state.settings.get(field.name)
                 changed = value != field.default
+                if name in folded and place >= FIRST and not changed:
+                    continue
                 found.append(
                     Line(
                         kind="setting",
@@ -78,6 +98,7 @@ def lines(board: Switchboard, faults: dict[str, str], folded: frozenset[str]) ->
                         field=field,
                         value=value,
                         changed=changed,
+                        acting=acting.get(field.name),
                     )
                 )
         found.append(Line(kind="gap"))
@@ -105,9 +126,9 @@ def cost(board: Switchboard, line: Line) -> str:
             return WHEN[board.cost_of(lambda twin: twin.switch(name, not line.on))]
         if not line.on:
             return "once it is on, " + WHEN["turn" if field.cost == "live" else field.cost]
-        other = field.stepped(line.value, 1)
-        other = field.stepped(line.value, -1) if other == line.value else other
-        if other == line.value:
+        other = field.stepped(line.acting, 1)
+        other = field.stepped(line.acting, -1) if other == line.acting else other
+        if other == line.acting:
             return WHEN[field.cost]
         return WHEN[board.cost_of(lambda twin: twin.set(name, field.name, other))]
     except FaderError as error:

@@ -145,7 +145,7 @@ class Rack(ScrollView, can_focus=True):
             if line.on != (direction > 0):
                 self.post_message(self.Switched(line.plugin, direction > 0))
         elif line.field is not None:
-            self._change(line, line.field.stepped(line.value, direction))
+            self._change(line, line.field.stepped(line.acting, direction))
 
     def _change(self, line: Line, value: Any) -> None:
         if line.field is not None and value != line.value:
@@ -169,7 +169,7 @@ class Rack(ScrollView, can_focus=True):
         elif key == "enter" and line.field.kind in ("switch", "choice"):
             self.action_step(1)
         elif key == "enter":
-            self._type("" if line.value is None else line.field.shown(line.value))
+            self._type("" if line.acting is None else line.field.shown(line.acting))
         elif key in ("backspace", "delete"):
             self._change(line, line.field.default)
         elif (
@@ -211,7 +211,7 @@ class Rack(ScrollView, can_focus=True):
         if line.kind == "switch" and event.x < 5:
             self.action_throw()
         elif line.field is not None and line.usable and begin <= event.x < begin + SLIDER:
-            if line.field.share(line.value) is not None:
+            if line.field.share(line.acting) is not None:
                 self._change(line, line.field.at((event.x - begin) / (SLIDER - 1)))
             elif line.field.kind in ("switch", "choice"):
                 self.action_step(1)
@@ -270,8 +270,9 @@ class Rack(ScrollView, can_focus=True):
         label = ("  " + line.text)[:LABEL].ljust(LABEL) + "  "
         if here and self.typed is not None:
             return [(label, "name"), (f"{self.typed}▏", "value")]
-        share = field.share(line.value)
-        style = "muted" if dull else "changed" if line.changed else "value"
+        share = field.share(line.acting)
+        style = "changed" if line.changed else "value"
+        style = "muted" if dull or line.value is None else style
         if share is not None:
             knob = round(share * (SLIDER - 1))
             slider = "━" * knob + "●" + "─" * (SLIDER - 1 - knob)
@@ -279,4 +280,4 @@ class Rack(ScrollView, can_focus=True):
             slider = "‹ ›".ljust(SLIDER)
         else:
             slider = "·" * SLIDER
-        return [(label, "muted"), (slider, "muted" if dull else "on"), (f" {field.shown(line.value)}", style)]
+        return [(label, "muted"), (slider, "muted" if dull else "on"), (f" {field.shown(line.acting)}", style)]

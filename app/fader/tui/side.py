@@ -61,6 +61,7 @@ class Side(Vertical):
     def open(self, board: Switchboard) -> None:
         """Show the switches of this board."""
         self.board = board
+        self.folded = desk.long_ones(board)
         self.hooks = None
         self.refresh_rack()
 

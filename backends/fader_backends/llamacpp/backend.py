@@ -70,7 +70,10 @@ class LlamaCpp:
     def _key(self, layout: Layout) -> str:
         version = "/".join(versions().values())
         kinds = f"k={layout.type_k} v={layout.type_v} flash={layout.flash_attention} unified={layout.unified}"
-        return f"llamacpp {version} {self._fingerprint} {kinds}"
+        file = self._weights.file
+        before_stretch = file.number("rope.scaling.original_context_length")
+        rope = "long" if before_stretch and layout.length > before_stretch else "plain"  # such models have two tables
+        return f"llamacpp {version} {self._fingerprint} {kinds} rope={rope} on={self._weights.device}"
 
     def configure(self, context: ContextSpec) -> None:
         """Make a new context. A spec that cannot be meant changes nothing; else sessions are closed in any case."""

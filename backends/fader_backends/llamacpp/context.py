@@ -41,6 +41,7 @@ class Context:
         self._switch = switch
         self._unified = layout.unified
         self._vocabulary = weights.vocabulary.size
+        self._window: int = library.llama_model_n_swa(weights.pointer)
         parameters = library.llama_context_default_params()
         parameters.n_ctx = layout.length if layout.unified else layout.length * layout.rows
         parameters.n_batch = layout.batch
@@ -142,6 +143,16 @@ class Context:
         """Forget what `row` holds from position `length` on; False when this kind of memory cannot."""
         done: bool = self._library.llama_memory_seq_rm(self.memory, row, length, -1)
         return done
+
+    def reaches(self, row: int, length: int) -> bool:
+        """Whether a row cut to `length` still holds all that the next token attends to.
+
+        A sliding window's buffer forgets what lies before the window (llama-server checks the same before it reuses).
+        """
+        if length == 0 or self._window == 0:
+            return True
+        first: int = self._library.llama_memory_seq_pos_min(self.memory, row)
+        return first <= max(0, length - self._window)
 
     def share(self, row: int, other: int) -> bool:
         """Let the empty row `other` hold what `row` holds, copying nothing when they share a buffer."""

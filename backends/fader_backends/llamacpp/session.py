@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fader_backends.base import Extension, Scores, SessionState
+from fader_backends.base import Extension, Scores, Session, SessionState
 from fader_backends.errors import NotSupported, OutOfMemory
 
 if TYPE_CHECKING:
@@ -56,6 +56,10 @@ class LlamaSession:
             raise ValueError(f"cannot rewind {len(self.held)} tokens to {length}")
         if length == len(self.held):
             return
+        if not self.lost and not context.reaches(self.row, length):
+            raise NotSupported(
+                "This model cannot take back so many tokens.", "It has forgotten what lies before its attention window."
+            )
         if not self.lost and not context.cut(self.row, length if length else -1):
             raise NotSupported(
                 "This model cannot take tokens back.", "Its state is a running sum, not a list of tokens."
@@ -65,19 +69,32 @@ class LlamaSession:
     def restore(self, length: int) -> None:
         """Go back to the first `length` tokens after a call that went wrong, whatever it left behind."""
         context = self._backend.context_of(self)
-        if not self.lost and not context.cut(self.row, length if length else -1):
+        if not self.lost and not (
+            context.reaches(self.row, length) and context.cut(self.row, length if length else -1)
+        ):
             context.cut(self.row, -1)
             self.lost = True
         del self.held[length:]
 
     def fork(self) -> LlamaSession:
         """Return a session that holds the same tokens; they share their state until one is changed."""
-        context = self._backend.context_of(self)
         other = self._backend.open()
-        other.held, other.lost = list(self.held), self.lost
-        if self.held and not self.lost and not context.share(self.row, other.row):
-            other.lost = True
+        other.copy(self)
         return other
+
+    def copy(self, other: Session) -> None:
+        """Hold what `other` holds; they share their state until one is changed."""
+        if not isinstance(other, LlamaSession):
+            raise ValueError("this session is another backend's")
+        context = self._backend.context_of(self)
+        self._backend.context_of(other)
+        if other is self:
+            return
+        context.cut(self.row, -1)
+        self.held, self.lost = list(other.held), other.lost
+        if self.held and not self.lost and not context.share(other.row, self.row):
+            context.cut(self.row, -1)
+            self.lost = True
 
     def save(self) -> SessionState:
         """Copy tokens and state out."""

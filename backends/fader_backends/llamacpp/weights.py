@@ -6,9 +6,11 @@ Knows no context: a model can serve many, one after another.
 from __future__ import annotations
 
 import ctypes
+import glob
 import hashlib
 import importlib.util
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from fader_backends.llamacpp.split import MODES, split_of
 from fader_backends.llamacpp.vocabulary import Vocabulary
 
 EMBEDDED = "smollm2"
+SAMPLES, SAMPLE_BYTES = 1024, 4096
+"""How much of a model file its fingerprint looks at, besides both ends."""
 
 
 def find(model: str) -> Path:
@@ -101,12 +105,23 @@ class Weights:
         )
 
     def fingerprint(self) -> str:
-        """Return the file's size and a hash of its first and last MiB: cheap, and different for different models."""
+        """Return the size and a hash of the first and last MiB and of samples between, over all files of the model.
+
+        Cheap, and different for models of which any tensor differs by more than a few values: a finetune touches whole
+        matrices, and `SAMPLES` blocks are spread evenly.
+        """
         digest = hashlib.blake2b(digest_size=16)
-        with Path(self.file.path).open("rb") as file:
-            digest.update(file.read(1 << 20))
-            file.seek(max(0, Path(self.file.path).stat().st_size - (1 << 20)))
-            digest.update(file.read())
+        first = Path(self.file.path)
+        parts = sorted(first.parent.glob(re.sub(r"-\d{5}-of-", "-?????-of-", glob.escape(first.name))))
+        for path in parts:
+            size = path.stat().st_size
+            with path.open("rb") as file:
+                digest.update(file.read(1 << 20))
+                for number in range(SAMPLES):
+                    file.seek(size * number // SAMPLES)
+                    digest.update(file.read(SAMPLE_BYTES))
+                file.seek(max(0, size - (1 << 20)))
+                digest.update(file.read())
         return f"{self.file.size_bytes}-{digest.hexdigest()}"
 
     def close(self) -> None:

@@ -18,6 +18,20 @@ class Candidates(NamedTuple):
     tokens: Tokens
     scores: Floats
 
+    def places(self, tokens: Tokens) -> tuple[Tokens, npt.NDArray[np.bool_]]:
+        """Return where the candidates among `tokens` are, and which of the tokens those are."""
+        if int(self.tokens[-1]) == len(self.tokens) - 1:  # all ids from 0 on are there, so each stands at its own place
+            there = tokens < len(self.tokens)
+            return tokens[there], there
+        places = np.searchsorted(self.tokens, tokens)
+        there = places < len(self.tokens)
+        there[there] = self.tokens[places[there]] == tokens[there]
+        return places[there], there
+
+    def changeable(self) -> Floats:
+        """Return the scores, or a copy of them where they are not ours to change."""
+        return self.scores if isinstance(self, Fresh) else self.scores.copy()
+
     def keep(self, places: Tokens) -> Candidates:
         """Return those at `places`, which are in rising order."""
         return Candidates(self.tokens[places], self.scores[places])
@@ -31,6 +45,10 @@ class Candidates(NamedTuple):
         """Return probabilities."""
         odds = self.odds()
         return odds / np.float32(odds.sum(dtype=np.float64))
+
+
+class Fresh(Candidates):
+    """Candidates whose scores were made for this step of a chain alone, so that the next step may change them in place."""
 
 
 def everything(scores: Floats) -> Candidates:

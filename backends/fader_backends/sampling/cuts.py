@@ -9,10 +9,13 @@ import math
 
 import numpy as np
 
-from .candidates import Candidates, Floats, Tokens
+from ..base import FORBIDDEN
+from .candidates import Candidates, Floats, Fresh, Tokens
 
 STRIDE = 64
 """Scores per group when looking for a lower bound of the k-th largest."""
+FAR = -1e20
+"""A mean below it has -inf or `FORBIDDEN` in it."""
 FEW = 256
 """How many of the best top-p sorts at first."""
 
@@ -47,12 +50,17 @@ def top_n_sigma(c: Candidates, n: float) -> Candidates:
     """Mask scores more than n standard deviations below the best (Tang et al., "Top-nσ", 2024); 0 is off."""
     if n <= 0.0 or len(c.tokens) <= 1:
         return c
-    finite = c.scores if c.scores.min() > -np.inf else c.scores[c.scores > -np.inf]
-    aside = finite - finite.mean()
-    bound = finite.max() - np.float32(n * math.sqrt(float(np.dot(aside, aside)) / len(aside)))
-    scores = c.scores.copy()
-    scores[scores < bound] = -np.inf
-    return Candidates(c.tokens, scores)
+    finite, mean = c.scores, c.scores.mean()
+    if mean < FAR:  # masked or forbidden ones say nothing about the spread of the others
+        finite = c.scores[c.scores > FORBIDDEN / 2]
+        mean = finite.mean()
+    aside = finite - mean
+    with np.errstate(over="ignore"):  # a huge penalty makes the spread infinite, and then nothing is dropped
+        bound = finite.max() - np.float32(n * math.sqrt(float(np.dot(aside, aside)) / len(aside)))
+    places = np.flatnonzero(c.scores >= bound)
+    scores = np.full(len(c.scores), -np.inf, dtype=np.float32)
+    scores[places] = c.scores[places]
+    return Fresh(c.tokens, scores)
 
 
 def top_k(c: Candidates, k: int) -> Candidates:
@@ -99,13 +107,20 @@ def typical(c: Candidates, p: float, min_keep: int) -> Candidates:
     if p >= 1.0:
         return c
     odds = c.probabilities()
+    possible = np.flatnonzero(odds)
+    kept = _most_typical(odds[possible], p, min_keep)
+    if len(kept) < len(possible) or len(possible) == len(odds):
+        return c.keep(np.sort(possible[kept]))
+    return c.keep(np.sort(_most_typical(odds, p, min_keep)))
+
+
+def _most_typical(odds: Floats, p: float, min_keep: int) -> Tokens:
     with np.errstate(divide="ignore", invalid="ignore"):
         surprise = -np.log(odds)
         entropy = np.nansum(odds * surprise, dtype=np.float64)
         order = np.argsort(np.abs(surprise - np.float32(entropy)), kind="stable")
     mass = np.cumsum(odds[order], dtype=np.float64)
-    kept = max(int(np.searchsorted(mass, p, side="right")) + 1, min_keep)
-    return c.keep(np.sort(order[:kept]))
+    return order[: max(int(np.searchsorted(mass, p, side="right")) + 1, min_keep)]
 
 
 def xtc(c: Candidates, threshold: float, min_keep: int) -> Candidates:

@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
 
 from ..base import SamplerSettings
-from .candidates import Candidates, Floats
+from .candidates import Candidates, Floats, Fresh
 
 COLD = 1e-3
 """Temperatures below it divide the distances to the best score, which cannot overflow upwards."""
@@ -22,6 +21,8 @@ COLDEST = 1e-30
 """Lower ones act like this one: below it a float32 becomes zero."""
 LARGEST_EXPONENT = 88.7228391
 """Natural log of the largest float32."""
+ROUNDS = 24
+"""Lengths up to which `repeats` compares all copies at once."""
 
 Breakers: TypeAlias = Mapping[int, Sequence[tuple[int, ...]]]
 """A token that begins a DRY sequence breaker -> what must follow it; () when it is one by itself."""
@@ -33,18 +34,15 @@ def biased(c: Candidates, bias: Mapping[int, float]) -> Candidates:
 
 
 def _changed(c: Candidates, added: Mapping[int, np.float32]) -> Candidates:
-    tokens = np.fromiter(added, dtype=np.intp, count=len(added))
-    places = np.searchsorted(c.tokens, tokens)
-    there = places < len(c.tokens)
-    there[there] = c.tokens[places[there]] == tokens[there]
-    scores = c.scores.copy()
-    scores[places[there]] += np.fromiter(added.values(), dtype=np.float32, count=len(added))[there]
-    return Candidates(c.tokens, scores)
+    places, there = c.places(np.fromiter(added, dtype=np.intp, count=len(added)))
+    scores = c.changeable()
+    scores[places] += np.fromiter(added.values(), dtype=np.float32, count=len(added))[there]
+    return Fresh(c.tokens, scores)
 
 
 def window(history: Sequence[int], size: int) -> Sequence[int]:
     """Return the last `size` tokens; all for -1."""
-    return list(islice(history, 0 if size < 0 else max(0, len(history) - size), None))
+    return list(history[0 if size < 0 else max(0, len(history) - size) :])
 
 
 def penalised(c: Candidates, history: Sequence[int], s: SamplerSettings) -> Candidates:
@@ -58,16 +56,14 @@ def penalised(c: Candidates, history: Sequence[int], s: SamplerSettings) -> Cand
     counts = Counter(window(history, s.penalty_window))
     tokens = np.fromiter(counts.keys(), dtype=np.intp, count=len(counts))
     times = np.fromiter(counts.values(), dtype=np.float32, count=len(counts))
-    places = np.searchsorted(c.tokens, tokens)
-    there = places < len(c.tokens)
-    there[there] = c.tokens[places[there]] == tokens[there]
-    places, times = places[there], times[there]
+    places, there = c.places(tokens)
+    times = times[there]
     hit = c.scores[places]
     hit = np.where(hit <= 0, hit * np.float32(s.repeat_penalty), hit / np.float32(s.repeat_penalty))
     hit -= times * np.float32(s.frequency_penalty) + np.float32(s.presence_penalty)
-    scores = c.scores.copy()
+    scores = c.changeable()
     scores[places] = hit
-    return Candidates(c.tokens, scores)
+    return Fresh(c.tokens, scores)
 
 
 def dry(c: Candidates, history: Sequence[int], s: SamplerSettings, breakers: Breakers) -> Candidates:
@@ -84,8 +80,8 @@ def dry(c: Candidates, history: Sequence[int], s: SamplerSettings, breakers: Bre
     limit = _unbroken(tail, breakers)
     if limit < s.dry_allowed_length:
         return c
-    lengths = repeats(tail, limit)
     highest = int(LARGEST_EXPONENT / math.log(s.dry_base)) if s.dry_base > 1.000001 else 0
+    lengths = repeats(tail, min(limit, s.dry_allowed_length + highest) if highest else limit)
     added = {}
     for token, length in lengths.items():
         if length >= s.dry_allowed_length and () not in breakers.get(token, ()):
@@ -97,6 +93,8 @@ def dry(c: Candidates, history: Sequence[int], s: SamplerSettings, breakers: Bre
 
 def _unbroken(tail: Sequence[int], breakers: Breakers) -> int:
     """Return how many of the last tokens lie behind the last sequence breaker."""
+    if not breakers:
+        return len(tail)
     for back, token in enumerate(reversed(tail)):
         if token not in breakers:
             continue
@@ -110,20 +108,42 @@ def _unbroken(tail: Sequence[int], breakers: Breakers) -> int:
 def repeats(tail: Sequence[int], limit: int) -> dict[int, int]:
     """Return, for each token that followed an earlier copy of the text's end, the longest such copy (at most `limit`).
 
-    All ends are compared at once, one token further back per round, so the cost grows with the longest copy only.
+    All ends are compared at once, one token further back per round, so the cost grows with the longest copy only; copies
+    longer than `ROUNDS` are measured one by one, which costs the same for each.
     """
     text = np.asarray(tail, dtype=np.int64)
     last = len(text) - 1
     ends = np.flatnonzero(text[:last] == text[last])
     longest: dict[int, int] = {}
     length = 1
-    while len(ends) and length <= limit:
+    while len(ends) and length <= min(limit, ROUNDS):
         for token in text[ends + 1].tolist():
             longest[token] = length
         ends = ends[ends >= length]
         ends = ends[text[ends - length] == text[last - length]]
         length += 1
+    if len(ends) and limit > ROUNDS:
+        copies = common_ends(tail)
+        for end in ends.tolist():
+            token = tail[end + 1]
+            longest[token] = max(longest.get(token, 0), min(copies[end], limit))
     return longest
+
+
+def common_ends(text: Sequence[int]) -> list[int]:
+    """Return, for each place, how many tokens up to it equal the text's last ones (the Z function, read backwards)."""
+    back = text[::-1]
+    size = len(back)
+    found = [0] * size
+    left = right = 0
+    for place in range(1, size):
+        length = min(right - place, found[place - left]) if place < right else 0
+        while place + length < size and back[length] == back[place + length]:
+            length += 1
+        found[place] = length
+        if place + length > right:
+            left, right = place, place + length
+    return found[::-1]
 
 
 def tempered(c: Candidates, s: SamplerSettings) -> Candidates:

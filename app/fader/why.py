@@ -1,0 +1,193 @@
+"""What each mechanism that was on did for a turn: what it saved, what that cost, and how to switch it off.
+
+Knows a turn's record, no engine and no screen. An estimate says which measured number it rests on; without one it says so.
+To add a mechanism, write a function from a record to an `Account` and put it into `ACCOUNTS` under the plugin's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+from fader_plugins.turn import Numbers, RunRecord
+
+FEW = 32
+"""New prompt tokens below which a prefill rate is a rough measure."""
+NOT_MECHANISMS = frozenset({"known_backends"})
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """One mechanism in one turn. Texts are for people, numbers for programs; a number that is not known is null."""
+
+    mechanism: str
+    saved: str
+    cost: str
+    estimate: bool
+    """Whether anything said here is estimated and not measured."""
+    baseline: str
+    """What the estimate rests on, or why there is none; empty where nothing is estimated."""
+    off: str
+    """How to switch it off."""
+    saved_ms: float | None = None
+    saved_tokens: int | None = None
+    """Evaluations of a token that were not needed."""
+    cost_ms: float | None = None
+    cost_bytes: int | None = None
+
+
+class Account(NamedTuple):
+    """What one mechanism has to say; fields as in `Reason`."""
+
+    saved: str
+    cost: str
+    baseline: str = ""
+    estimate: bool = False
+    saved_ms: float | None = None
+    saved_tokens: int | None = None
+    cost_ms: float | None = None
+    cost_bytes: int | None = None
+
+
+def why(record: RunRecord) -> list[Reason]:
+    """Return a reason for each mechanism that was on, in the order of the plugins; drafting ones share one."""
+    reasons = []
+    drafting = [name for name in record.request.plugins if name in DRAFTING and name in record.request.enabled]
+    for name, state in record.request.plugins.items():
+        if not state.on or name in NOT_MECHANISMS or name in drafting[1:]:
+            continue
+        account = ACCOUNTS.get(name, unknown)(record)
+        shown = " + ".join(drafting) if name in drafting else name
+        reasons.append(_reason(shown, account, f"/off {name}, or --off {name} on the command line"))
+    if record.numbers.proposed_tokens and not drafting:
+        reasons.append(_reason("drafts", drafts(record), "switch the plugin that guesses off in the rack (F2)"))
+    return reasons
+
+
+def _reason(name: str, account: Account, off: str) -> Reason:
+    return Reason(mechanism=name, off=off, **account._asdict())
+
+
+# --- one function for each mechanism ----------------------------------------------------------------------------------
+
+
+def kv_cache(record: RunRecord) -> Account:
+    """Without it each step would evaluate the whole text again."""
+    n = record.numbers
+    cost, held = _kv(n)
+    if not record.request.keep_state:
+        return Account("nothing: state was not kept in this turn", cost, cost_bytes=held)
+    steps = n.steps - 1
+    if steps < 1 or n.prompt_tokens is None:
+        return Account("nothing: no step came after the first token", cost, cost_bytes=held)
+    again = round(steps * n.prompt_tokens + (steps - 1) / 2 * (n.output_tokens - 1))
+    what = f"{again:,} evaluations of earlier tokens in {steps:,} steps"
+    return _priced(what, again, n, cost, held)
+
+
+def prefix_cache(record: RunRecord) -> Account:
+    """Without it the whole prompt would be evaluated."""
+    n = record.numbers
+    restore = n.ttft_parts.get("restore")
+    spent = "not known" if restore is None else f"{_ms(restore)} to find and restore"
+    if n.reused_tokens is None or n.prompt_tokens is None:
+        return Account("nothing: the turn ended before the prompt was looked up", spent, cost_ms=restore)
+    if not n.reused_tokens:
+        because = n.reuse_note or (f"the prompt differs at token {n.difference.position:,}" if n.difference else "")
+        return Account("nothing was reused" + (f": {because}" if because else ""), spent, cost_ms=restore)
+    each = n.kv_bytes / n.context_length if n.kv_bytes and n.context_length else None
+    size = None if each is None else round(each * n.reused_tokens)
+    place = {"memory": "memory", "disk": "disk"}.get(n.reuse_tier, "the KV buffers")
+    if size is not None:
+        spent += f"; about {_bytes(size)} kept in {place}"
+    tier = f" (from {n.reuse_tier})" if n.reuse_tier else ""
+    what = f"{n.reused_tokens:,} of {n.prompt_tokens:,} prompt tokens reused{tier}"
+    return _priced(what, n.reused_tokens, n, spent, size)._replace(cost_ms=restore)
+
+
+def drafts(record: RunRecord) -> Account:
+    """Without guesses each token but the first would take one evaluation of its own."""
+    n = record.numbers
+    wasted = n.proposed_tokens - n.drafted_tokens
+    cost = f"{wasted:,} guessed tokens evaluated in vain, {_ms(n.draft_ms)} for guessing"
+    if not n.proposed_tokens:
+        return Account("nothing: no token was guessed", f"{_ms(n.draft_ms)} for guessing", cost_ms=n.draft_ms)
+    what = f"{n.drafted_tokens:,} of {n.proposed_tokens:,} guessed tokens were right"
+    cost += f", {_ms(n.verify_ms)} for checking"
+    spent = n.draft_ms + n.verify_ms
+    if n.single_ms is None or n.tpot_ms is None:
+        none = "none: every step of this turn had guesses, so what one without costs is not known"
+        return Account(f"{what}; no time is given", cost, none, False, None, n.drafted_tokens, spent)
+    saved = (n.output_tokens - 1) * (n.single_ms - n.tpot_ms)
+    baseline = f"{_ms(n.single_ms)}, this turn's median evaluation without guesses, for each token"
+    verb = f"est. {_ms(saved)} saved" if saved >= 0 else f"est. {_ms(-saved)} lost"
+    return Account(f"{verb}: {what}", cost, baseline, True, saved, n.drafted_tokens, spent)
+
+
+def sampler(record: RunRecord) -> Account:
+    """It saves nothing; what it takes is known for the first token, and bounded for the others."""
+    n = record.numbers
+    first = n.ttft_parts.get("first_sample")
+    cost = "not known" if first is None else f"{_ms(first)} for the first token"
+    saved = "nothing: it chooses the words"
+    if n.single_ms is None or n.tpot_ms is None or n.proposed_tokens or n.tpot_ms < n.single_ms:
+        return Account(saved, cost, cost_ms=first)
+    cost += f"; est. at most {_ms(n.tpot_ms - n.single_ms)} for each later one"
+    baseline = f"TPOT less {_ms(n.single_ms)}, this turn's median evaluation; all else between two tokens is in it"
+    return Account(saved, cost, baseline, True, cost_ms=first)
+
+
+def timing(record: RunRecord) -> Account:  # noqa: ARG001 - as the others
+    """It shows what is measured in any case."""
+    return Account("nothing: it shows the numbers", "nothing in the engine: they are taken in any case")
+
+
+def unknown(record: RunRecord) -> Account:  # noqa: ARG001 - as the others
+    """Speak for a plugin nobody wrote an account for."""
+    return Account("not known: Fader has no account of this plugin", "not known")
+
+
+DRAFTING = ("prompt_lookup", "draft_model")
+"""Plugins that guess tokens; their numbers are not kept apart."""
+ACCOUNTS: Mapping[str, Callable[[RunRecord], Account]] = {
+    "kv_cache": kv_cache,
+    "prefix_cache": prefix_cache,
+    "sampler": sampler,
+    "timing": timing,
+    **dict.fromkeys(DRAFTING, drafts),
+}
+"""Plugin -> what it did."""
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def _priced(what: str, tokens: int, n: Numbers, cost: str, size: int | None) -> Account:
+    """Return an account of saved evaluations, in time by this turn's prefill rate where there is one."""
+    if not n.prefill_tps:
+        none = "none: this turn has no prefill rate"
+        return Account(f"{what}; no time is given", cost, none, False, None, tokens, None, size)
+    saved = tokens * 1000 / n.prefill_tps
+    baseline = f"this turn's prefill rate, {n.prefill_tps:,.0f} tok/s over {n.processed_tokens:,} new tokens"
+    if n.processed_tokens < FEW:
+        baseline += " (few, so it is a rough measure)"
+    return Account(f"est. {_ms(saved)} saved: {what}", cost, baseline, True, saved, tokens, None, size)
+
+
+def _kv(n: Numbers) -> tuple[str, int | None]:
+    """Return what the KV buffers take, in words and in bytes."""
+    if n.kv_bytes is None:
+        return "not known: the backend does not tell", None
+    room = f" for {n.context_length:,} tokens" if n.context_length else ""
+    used = f", {n.context_used:,} of them used" if room and n.context_used is not None else ""
+    return f"{_bytes(n.kv_bytes)} allocated{room}{used}", n.kv_bytes
+
+
+def _ms(value: float) -> str:
+    if value >= 10_000:
+        return f"{value / 1000:,.1f} s"
+    return f"{value:,.0f} ms" if value >= 10 else f"{value:.2f} ms"
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 2**20:,.1f} MiB" if count >= 2**20 else f"{count / 2**10:,.1f} KiB"

@@ -1,0 +1,1 @@
+"""Parts of the prefix cache: a tree over tokens, tiers within budgets, files on disk, and the reasons for a miss."""

@@ -1,0 +1,137 @@
+"""What each mechanism is said to have saved and cost, from records written by hand."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from fader.why import ACCOUNTS, Reason, why
+from fader_backends.base import ContextSpec, ModelSpec, SamplerSettings
+from fader_plugins.turn import Difference, GenerationRequest, Numbers, PluginState, RunRecord
+
+KV = 90 * 2**20
+
+
+def record(*on: str, keep: bool = True, **numbers: Any) -> RunRecord:
+    plugins = {name: PluginState(name in on, {}) for name in dict.fromkeys((*ACCOUNTS, "known_backends", *on))}
+    request = GenerationRequest(
+        id="r", submitted_ns=0, owner="me", messages=(), model=ModelSpec(backend="echo"), context=ContextSpec(),
+        sampler=SamplerSettings(), keep_state=keep, chunk=128, max_tokens=None, stop=(), ignore_end=False,
+        now=datetime(2026, 1, 1), profile="test", plugins=plugins,
+    )  # fmt: skip
+    known: dict[str, Any] = {
+        "prompt_tokens": 1300,
+        "reused_tokens": 1204,
+        "processed_tokens": 96,
+        "output_tokens": 11,
+        "steps": 11,
+    }
+    given = {**known, "prefill_tps": 200.0, "kv_bytes": KV, "context_length": 4096, "context_used": 1311, **numbers}
+    return RunRecord(request=request, facts=None, context=None, numbers=Numbers(**given), text="", ids=())
+
+
+def only(found: RunRecord) -> Reason:
+    (reason,) = why(found)
+    return reason
+
+
+def test_what_was_off_is_not_spoken_of() -> None:
+    """One reason for each plugin that was on, and none for one that is no mechanism."""
+    assert why(record("known_backends")) == []
+    assert [reason.mechanism for reason in why(record("sampler", "timing"))] == ["sampler", "timing"]
+
+
+def test_prefix_cache() -> None:
+    """Reused tokens are priced at the turn's own prefill rate, and the place they lie in is named."""
+    reason = only(record("prefix_cache", reuse_tier="disk", ttft_parts={"restore": 3.0}))
+    assert reason.saved == "est. 6,020 ms saved: 1,204 of 1,300 prompt tokens reused (from disk)"
+    assert reason.baseline == "this turn's prefill rate, 200 tok/s over 96 new tokens"
+    assert (reason.estimate, reason.saved_ms, reason.saved_tokens, reason.cost_ms) == (True, 6020.0, 1204, 3.0)
+    assert reason.cost_bytes == round(KV / 4096 * 1204)
+    assert reason.cost == "3.00 ms to find and restore; about 26.5 MiB kept in disk"
+    assert "/off prefix_cache" in reason.off
+
+
+def test_without_a_baseline_no_time_is_invented() -> None:
+    """No prefill rate, no milliseconds; few tokens, a warning."""
+    reason = only(record("prefix_cache", prefill_tps=None))
+    assert "ms" not in reason.saved
+    assert (reason.estimate, reason.saved_ms, reason.saved_tokens) == (False, None, 1204)
+    assert reason.baseline.startswith("none: ")
+    assert "rough" in only(record("prefix_cache", processed_tokens=1)).baseline
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ({"reuse_note": "the chat was edited"}, "nothing was reused: the chat was edited"),
+        ({"difference": Difference(12, "a", "b")}, "nothing was reused: the prompt differs at token 12"),
+        ({}, "nothing was reused"),
+    ],
+)
+def test_a_miss_says_why(numbers: dict[str, Any], said: str) -> None:
+    """The plugin's note comes first, then the first token that differs."""
+    reason = only(record("prefix_cache", reused_tokens=0, **numbers))
+    assert (reason.saved, reason.estimate, reason.saved_ms) == (said, False, None)
+
+
+def test_kv_cache() -> None:
+    """Ten steps after the first would each have evaluated the prompt, and the reply so far but its last token."""
+    again = sum(1300 + step for step in range(10))
+    reason = only(record("kv_cache"))
+    assert reason.saved_tokens == again
+    assert reason.saved_ms == pytest.approx(again * 5.0)
+    assert reason.saved == "est. 65.2 s saved: 13,045 evaluations of earlier tokens in 10 steps"
+    assert reason.cost == "90.0 MiB allocated for 4,096 tokens, 1,311 of them used"
+    assert only(record("kv_cache", steps=1, output_tokens=1)).saved_tokens is None
+    assert only(record("kv_cache", keep=False)).saved.startswith("nothing")
+    assert only(record("kv_cache", kv_bytes=None)).cost == "not known: the backend does not tell"
+
+
+def test_drafts() -> None:
+    """Eleven tokens at 20 ms each would have taken 200 ms after the first; they took 100."""
+    known: dict[str, Any] = {
+        "proposed_tokens": 12,
+        "drafted_tokens": 7,
+        "steps": 4,
+        "tpot_ms": 10.0,
+        "draft_ms": 2.0,
+        "verify_ms": 80.0,
+    }
+    reason = only(record("prompt_lookup", **known, single_ms=20.0))
+    assert reason.saved == "est. 100 ms saved: 7 of 12 guessed tokens were right"
+    assert reason.cost == "5 guessed tokens evaluated in vain, 2.00 ms for guessing, 80 ms for checking"
+    assert (reason.saved_ms, reason.saved_tokens, reason.cost_ms, reason.estimate) == (100.0, 7, 82.0, True)
+    assert only(record("draft_model", **known, single_ms=8.0)).saved.startswith("est. 20 ms lost: ")
+    blind = only(record("draft_model", **known))
+    assert (blind.saved_ms, blind.estimate) == (None, False)
+    assert blind.baseline.startswith("none: every step")
+    assert only(record("prompt_lookup")).saved == "nothing: no token was guessed"
+
+
+def test_who_guessed() -> None:
+    """Two drafting plugins share their numbers; one that Fader does not know is spoken of as drafts."""
+    assert [reason.mechanism for reason in why(record("prompt_lookup", "draft_model"))] == [
+        "prompt_lookup + draft_model"
+    ]
+    found = why(record("mine", proposed_tokens=4))
+    assert [reason.mechanism for reason in found] == ["mine", "drafts"]
+    assert found[0].saved.startswith("not known")
+
+
+def test_sampler() -> None:
+    """It saves nothing; the first token's time is measured, that of the others bounded."""
+    parts = {"first_sample": 0.4}
+    reason = only(record("sampler", ttft_parts=parts, tpot_ms=24.0, single_ms=23.5))
+    assert reason.cost == "0.40 ms for the first token; est. at most 0.50 ms for each later one"
+    assert (reason.estimate, reason.saved_ms, reason.cost_ms) == (True, None, 0.4)
+    assert only(record("sampler", ttft_parts=parts)).cost == "0.40 ms for the first token"
+    assert only(record("sampler")).cost == "not known"
+
+
+def test_a_turn_that_failed_early() -> None:
+    """Nothing is known; nothing is claimed, and nothing raises."""
+    empty: dict[str, Any] = dict.fromkeys(("prompt_tokens", "reused_tokens", "prefill_tps", "kv_bytes"))
+    found = why(record(*ACCOUNTS, **empty, processed_tokens=0, output_tokens=0, steps=0))
+    assert not [reason for reason in found if reason.saved_ms or reason.estimate]
