@@ -11,12 +11,11 @@ from datetime import datetime
 
 import msgspec
 from fader_backends.base import Message
-from fader_backends.errors import EmptyPrompt, FaderError, Failure
-from fader_plugins.events import Trimmed
-from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, RequestDraft, Token
+from fader_backends.errors import EmptyPrompt, FaderError
+from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, RequestDraft, Token
 
-from .left_out import left_out
 from .metrics import Stats
+from .notices import notice_of
 from .store import Conversation, Node, Store
 from .switchboard import Switchboard, declared_cost
 from .turns import Engine as Engine
@@ -133,10 +132,8 @@ class Chat:
 
     def on_event(self, event: AnyEvent) -> None:
         """Fold one event of the engine into the running turn; events of other turns are dropped."""
-        if isinstance(event, PluginFault):
-            detail = f"{event.hook}: {event.detail}"
-            step = "It is switched off until Fader starts again."
-            self.viewer.tell(Failure(f"Plugin {event.plugin!r} failed.", detail, step, "PluginFailed", event.plugin))
+        if (notice := notice_of(event)) is not None:
+            self.viewer.tell(notice)
         turn = self.turn
         if turn is None or event.request_id != turn.request.id:
             return
@@ -144,8 +141,6 @@ class Chat:
         match event:
             case Token():
                 self.flush()
-            case Trimmed():
-                self.viewer.tell(left_out(event))
             case Finished():
                 state = "cancelled" if event.reason == "cancelled" else "complete"
                 self._end(turn, state, event.ids)

@@ -69,6 +69,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """Highest resident memory of the process."""
     load_ms: float | None
     """Time to load the model."""
+    dropped_messages: int
+    """Oldest messages left out so that the rest fits the context."""
     versions: dict[str, str]
     """fader, python, and the libraries the backend names."""
     why: list[Reason]
@@ -103,6 +105,7 @@ def report(stats: Stats, hashes: Path) -> RunReport:
         kv_bytes=numbers.kv_bytes,
         rss_peak_bytes=numbers.rss_peak_bytes,
         load_ms=numbers.load_ms,
+        dropped_messages=numbers.dropped_messages,
         versions={"fader": __version__, "python": platform.python_version(), **(facts.versions if facts else {})},
         why=why(stats.record()),
     )

@@ -12,12 +12,14 @@ from click.testing import Result
 from fader import tui
 from fader.commands.chat import chat
 from fader.commands.plain import plain
-from fader.commands.run import whole_prompt
+from fader.commands.run import as_error, tell, whole_prompt
+from fader.notices import left_out
 from fader.paths import Paths
 from fader.profiles import Profile
 from fader.report import RunReport
 from fader.why import Reason
 from fader_backends.errors import ModelMissing, UnknownName
+from fader_plugins.turn import Trimmed
 
 Fader = Callable[..., Result]
 
@@ -60,7 +62,7 @@ def test_the_json_object_is_an_interface(fader: Fader) -> None:
     assert " ".join(json.loads(result.stdout)) == (
         "text finish_reason backend model model_sha256 profile seed plugins prompt_tokens reused_tokens processed_tokens "
         "output_tokens ids ttft_ms ttft_parts tpot_ms itl_ms e2e_ms prefill_tps decode_tps kv_bytes rss_peak_bytes "
-        "load_ms versions why"
+        "load_ms dropped_messages versions why"
     )
     report = msgspec.json.decode(result.stdout, type=RunReport)
     assert (report.text, report.finish_reason, report.backend, report.profile) == ("hello", "end", "echo", "echo")
@@ -138,3 +140,21 @@ def test_the_chat_gets_what_was_asked(
     (user.profiles / "mine.toml").write_text("plugins.samplr.on = true\n")
     with pytest.raises(UnknownName, match=r"mine\.toml, line 1: unknown plugin 'samplr'"):
         chat("mine", model, False, user)
+
+
+def test_what_was_left_out_is_said(fader: Fader, tmp_path: Path) -> None:
+    """A conversation of one question has nothing to leave out; the count is 0 and nothing is said."""
+    result = echo(fader, "hello", "--json", "-o", "kv_cache.when_full=drop_oldest")
+    assert json.loads(result.stdout)["dropped_messages"] == 0
+    assert result.stderr == ""
+
+
+def test_the_notice() -> None:
+    """One line for people, as `fader run` prints it and the chat shows it."""
+    event = Trimmed(request_id="r", at_ns=0, messages=4, tokens=900)
+    answer_err = io.StringIO()
+    tell(str(as_error(left_out(event))), answer_err)
+    assert answer_err.getvalue() == (
+        "fader: 4 oldest messages left out to fit the context (900 tokens). The conversation keeps them; the model does "
+        "not see them.\n"
+    )

@@ -26,9 +26,9 @@ from fader_backends.errors import BadValue, EmptyPrompt, FaderError, Failure, No
 from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, PluginState, Token, Trimmed
 
 from .. import profiles
-from ..left_out import left_out
 from ..log import write_log
 from ..metrics import Stats
+from ..notices import left_out
 from ..paths import Paths
 from ..report import report
 from ..switchboard import Switchboard

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from fader_backends.errors import FaderError, Failure
 from textual.app import App
 
-from ..left_out import NOTICE
+from ..notices import NOTICE
 
 if TYPE_CHECKING:
     from ..paths import Paths
