@@ -42,7 +42,7 @@ def save(profile: Profile, path: Path, plugins: Mapping[str, PluginInfo] = {}) -
         fresh.replace(path)
     except OSError as error:
         fresh.unlink(missing_ok=True)
-        step = "Make the folder writable, or save under another path."
+        step = "Make room or the folder writable, or save under another path."
         raise StoreError(f"Cannot write {path}: {error.strerror or error}.", "", step) from error
 
 

@@ -133,7 +133,7 @@ def recommended_sampling(file: GgufFile) -> dict[str, Value]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-_CHOOSE = "Choose a chat model in GGUF form."
+_CHOOSE = "Choose a chat model in GGUF form with -m PATH."
 _AGAIN = "Download the file again, or choose another with -m PATH."
 
 
@@ -204,7 +204,7 @@ def _read(path: Path) -> _Header:
             raise ModelMissing(f"There is no model file {path}.", "", "Check the path, or choose another with -m PATH.")
         size = path.stat().st_size
         if size == 0:
-            raise ModelDamaged(f"{path.name} is empty.", str(path), _AGAIN)
+            raise ModelDamaged(f"{path} is empty.", "", _AGAIN)
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _header(_Reader(data), path, size)
     except OSError as error:
@@ -218,7 +218,8 @@ def _header(reader: _Reader, path: Path, size: int) -> _Header:
     if magic == b"FUGG":
         raise ModelUnsupported(f"{path.name} is a big-endian GGUF file.", "This machine cannot use it.", _CHOOSE)
     if magic != b"GGUF":
-        raise ModelDamaged(f"{path.name} is not a GGUF model.", f"It starts with {bytes(magic)!r}.", _CHOOSE)
+        start = bytes(magic).decode(errors="replace")
+        raise ModelDamaged(f"{path.name} is not a GGUF model.", f"It starts with {start!r}.", _CHOOSE)
     reader.at = 4
     version = int(reader.number(4))
     if version not in (2, 3):

@@ -35,6 +35,7 @@ BUILT_IN = (
 )
 """Modules of this package, in the order they are registered."""
 SLOW_IMPORT_MS = 500.0
+BUILT_IN_ORIGIN = "built in"
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -91,7 +92,7 @@ class Registry:
             return
         took = (time.perf_counter() - begin) * 1000
         self.plugins[info.name] = Plugin(info=info, origin=source.origin, hooks=hooks, import_ms=took)
-        if took > SLOW_IMPORT_MS:
+        if took > SLOW_IMPORT_MS and source.origin != BUILT_IN_ORIGIN:
             self.problems.append(Problem(info.name, f"importing it took {took:.0f} ms; import heavy things when used"))
 
     def _refuse(self, source: Source, begin: float, reason: str) -> None:
@@ -125,7 +126,7 @@ def build(folder: Path | None, built_in: Iterable[str] = BUILT_IN) -> Registry:
 
 def _built_in(names: Iterable[str]) -> Iterator[Source]:
     for name in names:
-        yield Source(name, "built in", lambda name=name: importlib.import_module(f"{__package__}.{name}"))  # type: ignore[misc]
+        yield Source(name, BUILT_IN_ORIGIN, lambda name=name: importlib.import_module(f"{__package__}.{name}"))  # type: ignore[misc]
 
 
 def _installed() -> Iterator[Source]:

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 from click.testing import Result
+from fader.commands.chat import last_profile
 from fader.paths import Paths
 from fader.profiles import load
 from fader.store import Store
@@ -101,3 +102,15 @@ def test_help(fader: Fader) -> None:
             assert result.exit_code == 0
             assert result.stdout.startswith(f"Usage: {' '.join(['fader', *command])}")
     assert fader("--version").stdout.startswith("fader 0.")
+
+
+def test_going_on_takes_the_profile_of_the_last_chat(user: Paths) -> None:
+    """`fader -c` goes on with the profile a chat was held with, unless it is gone; without a store with the default."""
+    assert last_profile(user) == ""
+    store = Store.open(user.database, lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    for profile, want in (("plain", "plain"), ("gone", "")):
+        chat = store.create(profile)
+        store.add(chat.id, None, "user", "hello")
+        assert last_profile(user) == want
+        store.delete(chat.id)
+    store.close()

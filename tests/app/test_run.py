@@ -158,3 +158,27 @@ def test_the_notice() -> None:
         "fader: 4 oldest messages left out to fit the context (900 tokens). The conversation keeps them; the model does "
         "not see them.\n"
     )
+
+
+NOISY = """
+from fader_plugins import PluginInfo, hookimpl
+print("import noise")
+info = PluginInfo(name="noisy", summary="prints")
+@hookimpl
+def plan_request(draft):
+    print("plan noise")
+@hookimpl
+def restore_prefix(prompt):
+    print("engine noise")
+"""
+
+
+def test_what_plugins_print_is_not_the_answer(fader: Fader, user: Paths) -> None:
+    """A plugin that prints spoils neither the answer nor the JSON nor the list of plugins."""
+    user.plugins.mkdir(parents=True)
+    (user.plugins / "noisy.py").write_text(NOISY)
+    assert fader("run", "-p", "echo", "hello").stdout == "hello\n"
+    assert json.loads(fader("run", "-p", "echo", "--json", "hello").stdout)["text"] == "hello"
+    listed = fader("plugins", "list", "--json")
+    assert "noisy" in {plugin["name"] for plugin in json.loads(listed.stdout)}
+    assert "import noise" in listed.stderr

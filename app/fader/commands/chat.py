@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
-from fader_backends.errors import UsageError
+from fader_backends.errors import FaderError, UsageError
 
 from .. import profiles
 from ..paths import Paths
@@ -22,7 +23,7 @@ def chat(profile_name: str, model: str | None, resume: bool, paths: Paths) -> in
         raise UsageError(
             "The chat needs a terminal, and this is not one.", "", 'Without one, use: fader run "your question".'
         )
-    profile = profiles.load(profile_name, paths)
+    profile = profiles.load(profile_name or (last_profile(paths) if resume else ""), paths)
     if not profiles.is_built_in(Path(profile.sources[-1])):
         plugins_for(profile, paths)  # a shipped profile is sound, and the first frame need not wait for plugins
     profile = with_model(profile, model, paths, os.environ, Path.home(), needed=False)
@@ -30,3 +31,24 @@ def chat(profile_name: str, model: str | None, resume: bool, paths: Paths) -> in
     from ..tui import start
 
     return start(paths, profile, profile.model, resume)
+
+
+def last_profile(paths: Paths) -> str:
+    """Return the profile that the last conversation was held with; "" when there is none, or it is gone.
+
+    Going on with other switches or another model than before would be a surprise. What is wrong with the store, the
+    screen says.
+    """
+    if not paths.database.exists():
+        return ""
+    from ..store import Store
+
+    try:
+        store = Store.open(paths.database, lambda: datetime.now(UTC))
+        try:
+            last = store.last()
+        finally:
+            store.close()
+    except FaderError:
+        return ""
+    return last.profile if last is not None and last.profile in profiles.names(paths) else ""

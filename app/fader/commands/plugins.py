@@ -5,6 +5,9 @@ Knows the registry and a profile's switches; imports no model library.
 
 from __future__ import annotations
 
+import contextlib
+import sys
+
 import click
 import msgspec
 from fader_plugins.registry import Plugin
@@ -31,7 +34,8 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_plugins(profile_name: str, paths: Paths, as_json: bool) -> None:
     """Print the plugins with their switches as the profile has them."""
-    registry, profile = plugins_for(profiles.load(profile_name, paths), paths)
+    with contextlib.redirect_stdout(sys.stderr):  # what plugins print while they are imported is not the list
+        registry, profile = plugins_for(profiles.load(profile_name, paths), paths)
     board = Switchboard(registry, profile)
     rows = [
         Listed(

@@ -65,7 +65,7 @@ def new_profile(name: str, base: str, paths: Paths) -> None:
     except FileExistsError as error:
         raise StoreError(f"{path} is there already.", "", "Edit it, or choose another name.") from error
     except OSError as error:
-        step = "Make the folder writable, or set FADER_HOME to one that is."
+        step = "Make room or the folder writable, or set FADER_HOME to one that is."
         raise StoreError(f"Cannot write {path}: {error.strerror or error}.", "", step) from error
     click.echo(str(path))
 

@@ -5,6 +5,7 @@ Knows the engine in its own process and text streams; keeps no conversation.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import signal
@@ -58,11 +59,23 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(asked: Asked, paths: Paths) -> int:
-    """Answer, and return the exit code. Raises FaderError."""
+    """Answer, and return the exit code. Raises FaderError.
+
+    What plugins print goes to stderr: stdout is the answer's alone.
+    """
+    out = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr):
+        return answer_on(out, asked, paths)
+
+
+def answer_on(out: TextIO, asked: Asked, paths: Paths) -> int:
+    """Answer on `out`, and return the exit code. Raises FaderError."""
     profile = profiles.load(asked.profile, paths)
     registry, profile = plugins_for(profile, paths)
-    for problem in registry.problems:
-        tell(f"plugin {problem.plugin!r}: {problem.detail}")
+    if len(registry.problems) == 1:
+        tell(f"plugin {registry.problems[0].plugin!r}: {registry.problems[0].detail}")
+    elif registry.problems:
+        tell(f"{len(registry.problems)} plugins have problems; see: fader plugins list")
     board = Switchboard(registry, profile)
     throw_switches(board, asked)
     prompt = whole_prompt(asked.prompt)
@@ -77,7 +90,7 @@ def run(asked: Asked, paths: Paths) -> int:
     draft.ignore_end = asked.ignore_end
     request = draft.freeze(uuid.uuid4().hex, time.perf_counter_ns())
 
-    answer = Answer(request, None if asked.json else sys.stdout, sys.stderr)
+    answer = Answer(request, None if asked.json else out, sys.stderr)
     engine = Engine(registry, answer.take)
     answer.engine = engine
     with quiet(paths.log), stopped_by_interrupt(engine, request.id):
@@ -90,7 +103,7 @@ def run(asked: Asked, paths: Paths) -> int:
     if answer.failure is not None:
         raise as_error(answer.failure)
     if asked.json:
-        print_json(msgspec.json.encode(report(answer.stats, paths.hashes)))
+        print_json(msgspec.json.encode(report(answer.stats, paths.hashes)), out)
     reason = answer.stats.numbers().finish_reason
     if reason == "context":
         tell("The context is full, so the answer ends here. Raise context.length in the profile, or ask for less.")
@@ -244,6 +257,6 @@ def tell(line: str, err: TextIO | None = None) -> None:
     stream.flush()
 
 
-def print_json(data: bytes) -> None:
+def print_json(data: bytes, out: TextIO) -> None:
     """Print one JSON value on a line."""
-    click.echo(data.decode())
+    click.echo(data.decode(), file=out)

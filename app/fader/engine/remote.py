@@ -171,7 +171,7 @@ def cause(code: int) -> str:
     except ValueError:
         name = f"signal {-code}"
     hint = {
-        "SIGKILL": " It was killed, most likely because memory ran out.",
+        "SIGKILL": " It was killed, perhaps because memory ran out.",
         "SIGSEGV": " It crashed inside a library.",
         "SIGABRT": " A library gave up on an inconsistency, such as a damaged model file.",
         "SIGILL": " A library uses instructions this processor does not have.",

@@ -57,7 +57,7 @@ class Lines(Contained):
     def ready(self) -> Chat:
         """Return the controller. Raises FaderError before everything is open."""
         if self.chat is None:
-            raise FaderError("Fader is still starting, or could not open its files.", "", "Try again in a moment.")
+            raise FaderError("The conversations are not open.", "", "Send a message: it opens them, or says why not.")
         return self.chat
 
     # --- where things stand -------------------------------------------------------------------------------------------

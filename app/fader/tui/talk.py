@@ -52,6 +52,8 @@ class Talk(Actions):
         else:
             if self.chat is None:
                 self.open_chat()
+                if self.chat is None:
+                    return  # it has said why
             self.ready().send(event.text)
             self.prompt.put("")
         self.transcript.follow()
