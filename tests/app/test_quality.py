@@ -31,13 +31,13 @@ def test_smaller_types_are_further_away() -> None:
     """f16 against itself < q8_0 < q4_0 in KL, and the memory saved is that of the block formats."""
     if embedded() is None:
         pytest.skip("the embedded model is not installed")
-    backend = load(ModelSpec(backend="llama.cpp"), ContextSpec(length=256, rows=1), lambda _: True)
+    backend = load(ModelSpec(backend="llama.cpp"), ContextSpec(length=256, rows=1, threads=1), lambda _: True)
     seen: list[Quality] = []
     try:
         assert 350 <= len(backend.encode(TEXT)) <= 700
-        found = compare(backend, ContextSpec(), [("q8_0", "q8_0"), ("q4_0", "q4_0")], seen.append, TEXT[:900])
+        found = compare(backend, ContextSpec(threads=1), [("q8_0", "q8_0"), ("q4_0", "q4_0")], seen.append, TEXT[:600])
         with pytest.raises(BadValue, match="nope"):
-            compare(backend, ContextSpec(), [("nope", "f16")], text=TEXT[:60])
+            compare(backend, ContextSpec(threads=1), [("nope", "f16")], text=TEXT[:60])
     finally:
         backend.close()
     assert found == seen
