@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ def start(paths: Paths, profile: Profile, model: str | None = None, resume: bool
 
     if model is not None:
         profile = msgspec.structs.replace(profile, model=model)
+    if hasattr(signal, "SIGHUP"):  # ignored under nohup; an app whose terminal is gone would read its end for ever
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     app = FaderApp(RealHouse(paths), profile, resume)
     try:
         code = app.run()
