@@ -86,6 +86,8 @@ def answer_on(out: TextIO, asked: Asked, paths: Paths) -> int:
     system = profile.system if asked.system is None else asked.system
     told = [Message("system", checked(system, "The system prompt"))] if system else []
     draft = board.plan("run", [*told, Message("user", prompt)], datetime.now().astimezone())
+    # one answer needs one row; each further one that could be open makes every step a little slower
+    draft.context = msgspec.structs.replace(draft.context, rows=1)
     draft.max_tokens = asked.max_tokens or draft.max_tokens
     draft.ignore_end = asked.ignore_end
     request = draft.freeze(uuid.uuid4().hex, time.perf_counter_ns())
