@@ -114,3 +114,14 @@ def test_going_on_takes_the_profile_of_the_last_chat(user: Paths) -> None:
         assert last_profile(user) == want
         store.delete(chat.id)
     store.close()
+
+
+def test_asking_for_the_last_profile_leaves_a_damaged_store_to_the_screen(user: Paths) -> None:
+    """The file stays where it is, so that whoever opens it next keeps it aside and says so."""
+    user.database.parent.mkdir(parents=True)
+    user.database.write_bytes(b"this is not a database\n" * 50)
+    assert last_profile(user) == ""
+    assert [path.name for path in user.database.parent.iterdir()] == [user.database.name]
+    store = Store.open(user.database, lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    assert store.notice is not None
+    store.close()

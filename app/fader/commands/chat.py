@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
-from fader_backends.errors import FaderError, UsageError
+from fader_backends.errors import UsageError
 
 from .. import profiles
 from ..paths import Paths
@@ -39,16 +38,7 @@ def last_profile(paths: Paths) -> str:
     Going on with other switches or another model than before would be a surprise. What is wrong with the store, the
     screen says.
     """
-    if not paths.database.exists():
-        return ""
-    from ..store import Store
+    from ..store.peek import last_profile as of_store
 
-    try:
-        store = Store.open(paths.database, lambda: datetime.now(UTC))
-        try:
-            last = store.last()
-        finally:
-            store.close()
-    except FaderError:
-        return ""
-    return last.profile if last is not None and last.profile in profiles.names(paths) else ""
+    name = of_store(paths.database.absolute())
+    return name if name in profiles.names(paths) else ""
