@@ -1,12 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from fader.cli import main
 from fader.paths import Paths
+from fader.store import Store
+
+from tests.app.ticking import ticking
 
 Fader = Callable[..., Result]
 
@@ -31,3 +34,15 @@ def fader(user: Paths) -> Fader:
         return CliRunner().invoke(main, arguments, input=stdin)
 
     return call
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "fader.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Store]:
+    store = Store.open(path, ticking())
+    yield store
+    store.close()

@@ -3,43 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from fader.store import Conversation, Store, search
+from fader.store import Store, search
 from fader_backends.errors import StoreError, UnknownName
 
-START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
-
-
-def ticking() -> Callable[[], datetime]:
-    moment = START
-
-    def now() -> datetime:
-        nonlocal moment
-        moment += timedelta(seconds=1)
-        return moment
-
-    return now
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "data" / "fader.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[Store]:
-    store = Store.open(path, ticking())
-    yield store
-    store.close()
-
-
-def turn(store: Store, chat: Conversation, parent: int | None, text: str) -> int:
-    user = store.add(chat.id, parent, "user", text)
-    return store.add(chat.id, user.id, "assistant", f"re: {text}", ids=(1, 2**32 - 1)).id
+from tests.app.ticking import START, ticking, turn
 
 
 def test_a_conversation_is_a_tree(store: Store) -> None:

@@ -5,43 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fader.store import Conversation, Store, database
+from fader.store import Store, database
 from fader_backends.errors import StoreError
 
-START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
-
-
-def ticking() -> Callable[[], datetime]:
-    moment = START
-
-    def now() -> datetime:
-        nonlocal moment
-        moment += timedelta(seconds=1)
-        return moment
-
-    return now
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "data" / "fader.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[Store]:
-    store = Store.open(path, ticking())
-    yield store
-    store.close()
-
-
-def turn(store: Store, chat: Conversation, parent: int | None, text: str) -> int:
-    user = store.add(chat.id, parent, "user", text)
-    return store.add(chat.id, user.id, "assistant", f"re: {text}", ids=(1, 2**32 - 1)).id
+from tests.app.ticking import START, ticking, turn
 
 
 def test_only_the_owner_may_read(path: Path, store: Store) -> None:
