@@ -21,7 +21,7 @@ from .switchboard import Switchboard, declared_cost
 from .turns import Engine as Engine
 from .turns import Turn as Turn
 from .turns import Viewer as Viewer
-from .turns import joined
+from .turns import joined, said
 
 FLUSH_S = 1.0
 """How much of a reply may be lost when the app is killed."""
@@ -160,7 +160,7 @@ class Chat:
             if certain is None or (parent, certain) == self.ahead:
                 return
             self.ahead = parent, certain
-            self._open()
+            self.opened()
             request = self._freeze([*before, Message("user", certain)])
         except FaderError:
             return  # sending will meet and show it; until then nobody asked
@@ -209,7 +209,7 @@ class Chat:
     def _ask(self, text: str, parent: int | None) -> None:
         asked = Message("user", text)
         request = self._freeze([*self._messages(parent), asked])
-        conversation = self._open()
+        conversation = self.opened()
         request = msgspec.structs.replace(request, owner=conversation.id, now=conversation.clock)
         question = self.store.add(conversation.id, parent, "user", text)
         if self.leaf is None:
@@ -222,7 +222,7 @@ class Chat:
             with contextlib.suppress(FaderError):
                 self.store.delete(self.conversation.id)
 
-    def _open(self) -> Conversation:
+    def opened(self) -> Conversation:
         """Return the conversation in view, making it in the store if it has only been thought of."""
         if self.conversation is None:
             self.conversation = self.store.create(self.board.profile.name)
@@ -250,15 +250,8 @@ class Chat:
         return self.board.plan(owner, [*told, *joined(messages)], clock)
 
     def _messages(self, leaf: int | None) -> list[Message]:
-        """Return what was said up to `leaf`.
-
-        Replies without a word are left out, and so are questions that failed without one: a prompt that was too long
-        for the context must not make every later one too long.
-        """
-        nodes = self.store.path(leaf)
-        failed = {node.parent for node in nodes if node.state == "failed" and not node.content}
-        said = [node for node in nodes if (node.content or node.role == "user") and node.id not in failed]
-        return [Message(node.role, node.content, node.ids) for node in said]
+        """Return what was said up to `leaf`."""
+        return said(self.store.path(leaf))
 
     def _end(self, turn: Turn, state: str, ids: tuple[int, ...]) -> None:
         self.turn = None

@@ -133,10 +133,15 @@ class Switchboard:
         """Return which part of a text being typed may be evaluated now; None when nobody wants that."""
         return Hooks(self.registry, self.enabled(), self.fault).look_ahead(draft, typed)
 
-    def cost_of(self, change: Callable[[Switchboard], None]) -> Cost:
-        """Return what `change` would cost, by planning once as things stand and once with it done to a copy."""
+    def copy(self) -> Switchboard:
+        """Return another one that stands the same; changing it leaves this one alone."""
         twin = Switchboard.__new__(Switchboard)
         twin.__dict__ = {**self.__dict__, "states": dict(self.states)}
+        return twin
+
+    def cost_of(self, change: Callable[[Switchboard], None]) -> Cost:
+        """Return what `change` would cost, by planning once as things stand and once with it done to a copy."""
+        twin = self.copy()
         change(twin)
         before, after = (board.plan("", (), CLOCK) for board in (self, twin))
         if before.model != after.model:

@@ -101,6 +101,17 @@ class Turn:
         return self.stats.text
 
 
+def said(nodes: Sequence[Node]) -> list[Message]:
+    """Return what the messages of a path say to a model.
+
+    Replies without a word are left out, and so are questions that failed without one: a prompt that was too long for
+    the context must not make every later one too long.
+    """
+    failed = {node.parent for node in nodes if node.state == "failed" and not node.content}
+    kept = [node for node in nodes if (node.content or node.role == "user") and node.id not in failed]
+    return [Message(node.role, node.content, node.ids) for node in kept]
+
+
 def joined(messages: Sequence[Message]) -> list[Message]:
     """Return messages with neighbours of the user's joined: many templates refuse two of one role in a row."""
     out: list[Message] = []

@@ -26,6 +26,7 @@ from .model import LoadedModel
 from .row import Row
 from .scheduler import choose
 from .sessions import Sessions
+from .sharing import awaits, take_over
 
 
 class Wish(NamedTuple):
@@ -177,7 +178,9 @@ class Engine:
         """Whether a turn can join what is running: nothing runs, or it asks for the very same model and context."""
         if not self._rows:
             return True
-        return self.model.serves(request) and len(self._rows) < self._rows[0].backend.context.rows
+        if not self.model.serves(request) or awaits(request, self._rows):
+            return False
+        return len(self._rows) < self._rows[0].backend.context.rows
 
     # --- one turn's start and end -------------------------------------------------------------------------------------
 
@@ -194,6 +197,7 @@ class Engine:
                 hooks.engine_ready(request, backend)
             prompt = self.tell.fitted(request, fit(backend, request))
             session = self._sessions.take(backend, request.owner, partial(hooks.make_room, backend))
+            take_over(session, request, prompt, self._rows)
             difference = difference_of(backend, session.tokens, prompt)
             reuse, by = hooks.restore_prefix(request, session, prompt, backend)
             self.tell.prepared(request, self._ahead.account(request.owner, reuse.tokens))
