@@ -109,7 +109,8 @@ class Chat:
         """Go on with a stored conversation. Raises FaderError."""
         found = self.store.conversation(conversation)
         self.cancel()
-        self._leave()
+        if self.conversation is not None and self.conversation.id != conversation:
+            self._leave()
         self.conversation, self.leaf = found, found.leaf
         self.viewer.path_changed()
 

@@ -5,40 +5,25 @@ Knows words on a command line and exit codes; what commands do is in `fader.comm
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
 from . import __version__
-from .cli_frame import F, Frame, Grouped, option
-from .paths import Paths
-
-MODEL, SAMPLING, SESSION, OUTPUT, PLUGINS = "Model", "Sampling", "Session", "Output", "Plugins"
-CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
-
-PROFILE_HELP = "Profile: a name (`fader profiles list`) or a .toml file.  [default: default; variable FADER_PROFILE]"
-MODEL_HELP = "A GGUF file, or the name of one you have.  [default: the profile's; variable FADER_MODEL]"
-
-
-def profile_option(**more: Any) -> Callable[[F], F]:
-    """Declare -p."""
-    return option("-p", "--profile", default="", group=MODEL, metavar="NAME|FILE", help=PROFILE_HELP, **more)
-
-
-def model_option(**more: Any) -> Callable[[F], F]:
-    """Declare -m."""
-    return option("-m", "--model", group=MODEL, metavar="NAME|FILE", help=MODEL_HELP, **more)
-
-
-json_option = option("--json", "as_json", is_flag=True, group=OUTPUT, help="Print one JSON value.")
-
-
-def places() -> Paths:
-    """Return the folders of this environment."""
-    return Paths.from_environment(os.environ)
+from .cli_compare import compare
+from .cli_frame import Frame, Grouped, option
+from .cli_options import (
+    CONTEXT,
+    MODEL,
+    OUTPUT,
+    PLUGINS,
+    SAMPLING,
+    SESSION,
+    json_option,
+    model_option,
+    places,
+    profile_option,
+)
 
 
 @click.group("fader", cls=Frame, invoke_without_command=True, context_settings=CONTEXT)
@@ -56,6 +41,7 @@ def main(context: click.Context, profile: str, model: str | None, resume: bool) 
     fader -p exact -m ~/models/qwen.gguf   another profile, another model
     fader run "What is a KV cache?"        one question, no screen
     git diff | fader run "Review this"     text from a pipe
+    fader compare "A joke" --sweep "temperature 0..1.2 x4"
 
     Where files are: `fader paths`. Keys and the meaning of every number: F1 in the chat.
     """
@@ -68,10 +54,14 @@ def main(context: click.Context, profile: str, model: str | None, resume: bool) 
     # Commands know no variables of their own: what stands before the command is more than what the environment says.
     context.default_map = {
         "run": {"profile": profile, "model": model},
+        "compare": {"run": {"profile": profile, "model": model}},
         "plugins": {"list": {"profile": profile}},
         "kv": {name: {"profile": profile, "model": model} for name in ("table", "check")},
     }
     return 0
+
+
+main.add_command(compare)
 
 
 @main.command(cls=Grouped)

@@ -9,7 +9,7 @@ import pytest
 from fader.switchboard import Switchboard
 from fader_plugins.registry import Registry
 
-from .desk import SAMPLED, Desk
+from tests.compare.desk import SAMPLED, Desk
 
 MakeDesk = Callable[..., Desk]
 

@@ -8,7 +8,7 @@ from fader.profiles import ContextTable
 from fader_backends.errors import FaderError
 from fader_plugins.turn import AnyEvent, Finished, Token
 
-from .conftest import MakeDesk
+from tests.compare.conftest import MakeDesk
 
 LONG = "a rather long prompt, of which there is enough to share " * 3
 

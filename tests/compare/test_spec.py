@@ -10,7 +10,7 @@ from fader.compare import make, spec
 from fader.switchboard import Switchboard
 from fader_backends.errors import UsageError
 
-from .desk import MAKERS
+from tests.compare.desk import MAKERS
 
 Boards = Callable[..., Switchboard]
 

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from datetime import datetime
 from pathlib import Path
@@ -95,7 +95,7 @@ def answer_on(out: TextIO, asked: Asked, paths: Paths) -> int:
     answer = Answer(request, None if asked.json else out, sys.stderr)
     engine = Engine(registry, answer.take)
     answer.engine = engine
-    with quiet(paths.log), stopped_by_interrupt(engine, request.id):
+    with quiet(paths.log), stopped_by_interrupt(lambda: engine.cancel(request.id)):
         engine.submit(request)
         engine.run_until_idle()
         engine.close()
@@ -214,12 +214,12 @@ class Answer:
 
 
 @contextmanager
-def stopped_by_interrupt(engine: Engine, request_id: str) -> Iterator[None]:
-    """Let the first Ctrl+C end the answer where it is, and the second one the program."""
+def stopped_by_interrupt(end: Callable[[], None]) -> Iterator[None]:
+    """Let the first Ctrl+C call `end`, which ends the answer where it is, and the second one end the program."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        engine.cancel(request_id)
+        end()
 
     try:
         before = signal.signal(signal.SIGINT, stop)

@@ -27,11 +27,16 @@ def plugins_for(profile: Profile, paths: Paths) -> tuple[Registry, Profile]:
     from fader_plugins.registry import build
 
     registry = build(paths.plugins)
+    return registry, usable_profile(profile, registry)
+
+
+def usable_profile(profile: Profile, registry: Registry) -> Profile:
+    """Return the profile without tables for plugins that are broken. Raises UsageError."""
     known = {plugin.info.name: plugin.info.settings for plugin in registry.usable()}
     broken = {name for name in registry.plugins if name not in known}
     profiles.check_plugins(profile, known, broken)
     tables = {name: table for name, table in profile.plugins.items() if name not in broken}
-    return registry, msgspec.structs.replace(profile, plugins=tables)
+    return msgspec.structs.replace(profile, plugins=tables)
 
 
 def with_model(

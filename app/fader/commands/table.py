@@ -12,7 +12,14 @@ import click
 
 def show_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows under a head; the last column is not padded."""
+    click.echo(table(head, rows))
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return rows under a head as lines; the last column is not padded."""
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head) - 1)]
+    lines = []
     for row in [head, *rows]:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        click.echo("  ".join([*cells, row[-1]]).rstrip())
+        lines.append("  ".join([*cells, row[-1]]).rstrip())
+    return "\n".join(lines)

@@ -6,6 +6,7 @@ Knows switchboards; runs nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from string import ascii_uppercase
 
 from fader_backends.errors import BadValue, FaderError, LoadError
@@ -13,6 +14,7 @@ from fader_backends.errors import BadValue, FaderError, LoadError
 from ..switchboard import Switchboard
 from . import spec
 from .column import Column
+from .sides import SideBySide
 from .values import Comparison
 
 
@@ -62,3 +64,17 @@ def grid(columns: Sequence[Column], base: Switchboard) -> list[tuple[str, list[s
         cells = [one.changes.get(name) or spec.shown(name, one.board or base) for one in columns]
         rows.append((name.removeprefix(f"{spec.SAMPLER}."), cells))
     return rows
+
+
+def stored(side: SideBySide, created: datetime, profile: str) -> Comparison:
+    """Return a comparison as it stands now, to be stored; where it belongs in a conversation is added by who knows."""
+    asked = side.asked
+    return Comparison(
+        created=created,
+        messages=asked.messages,
+        clock=asked.now,
+        profile=profile,
+        seed=asked.seed,
+        fair=side.fair,
+        columns=tuple(column.to_store() for column in side.columns),
+    )

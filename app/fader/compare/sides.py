@@ -123,6 +123,11 @@ class SideBySide:
         return bool(self._running or self._waiting)
 
     @property
+    def running(self) -> list[str]:
+        """Ids of the requests that run."""
+        return list(self._running)
+
+    @property
     def mode(self) -> str:
         """How the numbers came about, in words."""
         if self.fair:
@@ -135,7 +140,8 @@ class SideBySide:
         for column in self.columns:
             if column.board is not None:
                 draft = column.draft(self.asked)
-                drafts.append((column, (draft.model, draft.context, draft.sampler, draft.max_tokens, draft.plugins)))
+                on = {name: state for name, state in draft.plugins.items() if state.on}
+                drafts.append((column, (draft.model, draft.context, draft.sampler, draft.max_tokens, on)))
         return [(a, b) for at, (a, one) in enumerate(drafts) for b, other in drafts[at + 1 :] if one == other]
 
     # --- what comes back ----------------------------------------------------------------------------------------------

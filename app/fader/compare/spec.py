@@ -165,6 +165,8 @@ def board_of(base: Switchboard, changes: Changes, makers: Makers) -> Switchboard
 def _change(board: Switchboard, name: str, value: str) -> None:
     plugin, key = place_of(name, board)
     if key:
+        if (plugin, key) == (SAMPLER, "temperature"):
+            board.switch(SAMPLER, True)  # as --temp does: without a sampler there is no temperature
         board.set(plugin, key, value)
         return
     if value.lower() not in ("on", "off"):

@@ -59,6 +59,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     created: datetime
     messages: tuple[Message, ...]
     """What was said, the question last; without the system prompt, which is a column's own."""
+    clock: datetime
+    """The time the chat template sees."""
     profile: str
     seed: int
     """Of every column that names none."""
@@ -69,9 +71,11 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     parent: int | None = None
     """The message that the question stands below, or would."""
     question: int | None = None
-    """The question's own message, once it is in the conversation."""
+    """The question's own message, where it is in the conversation."""
+    replies: dict[str, int] = {}
+    """Request id -> the message that its reply became."""
     kept: str = ""
-    """Title of the column whose reply went into the conversation."""
+    """Letter of the column whose reply the conversation went on with."""
 
     @property
     def prompt(self) -> str:

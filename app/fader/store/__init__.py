@@ -3,7 +3,8 @@
 Knows nothing of models, engines or screens.
 """
 
+from .comparisons import Choice, Listed
 from .conversations import Store
 from .values import Conversation, Hit, Node, State
 
-__all__ = ["Conversation", "Hit", "Node", "State", "Store"]
+__all__ = ["Choice", "Conversation", "Hit", "Listed", "Node", "State", "Store"]

@@ -17,6 +17,7 @@ from fader_backends.base import Role
 from fader_backends.errors import StoreError, UnknownName
 
 from . import owner, search
+from .comparisons import Comparisons
 from .database import guarded, open_database, suspect
 from .values import Conversation, Hit, Node, clean, from_micros, pack_ids, title_of, to_micros, unpack_ids
 
@@ -30,7 +31,7 @@ _CONVERSATION = (
 )
 
 
-class Store:
+class Store(Comparisons):
     """Conversations in one SQLite file. Methods may be called from any thread; every one may raise StoreError."""
 
     notice: str | None
