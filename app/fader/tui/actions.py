@@ -6,18 +6,27 @@ Knows the app's parts by name; `app.py` puts them together.
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, ClassVar
 
 from fader_backends.errors import FaderError
+from textual.binding import Binding, BindingType
 
 from . import theme
 from .contain import contained_callback
 from .switches import Switches
+
+if TYPE_CHECKING:
+    from ..compare.comparer import Comparer
 
 TWICE_S = 1.0
 
 
 class Actions(Switches):
     """Everything a key can do."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("f4", "compare", "Side by side")]
+    comparer: Comparer | None = None
+    """The comparison shown last; it is there again when the screen is opened again."""
 
     # --- actions ------------------------------------------------------------------------------------------------------
 
@@ -44,7 +53,8 @@ class Actions(Switches):
             self.action_leave()
             return
         self.interrupted_at = now
-        if self.chat is None or not self.chat.cancel():
+        stop = getattr(self.screen, "stop_all", self.chat.cancel if self.chat is not None else lambda: False)
+        if not stop():
             self.notify("Ctrl+C once more quits; the conversation is kept.", markup=False, timeout=2)
         self.show_state()
 
@@ -138,6 +148,12 @@ class Actions(Switches):
         from .screens import HelpScreen
 
         self.push_screen(HelpScreen(help_text.sections(self.side)))
+
+    def action_compare(self) -> None:
+        """Set columns side by side, with what stands in the prompt as the question."""
+        from . import beside
+
+        beside.opened(self, self.prompt.draft)
 
     def action_redraw(self) -> None:
         """Draw everything anew."""

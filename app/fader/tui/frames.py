@@ -23,6 +23,8 @@ class Frames:
 
     def __init__(self, draw: Callable[[list[AnyEvent]], bool]) -> None:
         self.draw = draw
+        self.others: list[Callable[[list[AnyEvent]], bool]] = []
+        """Screens over the chat that are given the same events; each returns whether it expects more."""
         self.events: deque[AnyEvent] = deque()
         self.asleep = True
         self.interval = FASTEST_S
@@ -67,7 +69,7 @@ class Frames:
             taken.append(self.events.popleft())
         more = True
         try:
-            more = self.draw(taken)
+            more = any([self.draw(taken), *(other(taken) for other in self.others)])
         finally:
             self._adapt()
             # An event may slip in between the last look and falling asleep: look once more.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fader_plugins.turn import Numbers
 
+from .beside.words import help_rows as beside_rows
 from .commands import help_rows
 from .screen_cost import ScreenCost
 from .screens import numbers_help
@@ -63,4 +64,4 @@ CHANGE = (
 def sections(side: Side) -> list[Section]:
     """Return all sections; numbers as the plugins that are on define them."""
     rows = numbers_help([*side.readings(Numbers()), *ScreenCost().readings()])
-    return [*KEYS, ("Commands", help_rows()), ("Numbers", [*rows, BAR, CHANGE])]
+    return [*KEYS, ("Side by side", beside_rows()), ("Commands", help_rows()), ("Numbers", [*rows, BAR, CHANGE])]

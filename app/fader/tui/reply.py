@@ -53,6 +53,11 @@ class ReplyView(Widget):
             if self.empty:
                 self.refresh(Region(0, 0, self.size.width, 1))
 
+    def clear(self) -> None:
+        """Begin anew, empty."""
+        self.flow, self.pieces, self.top, self.following, self.status = Flow(self.flow.width), [], 0, True, ""
+        self.refresh()
+
     def feed(self, text: str) -> None:
         """Append text; repaint what changed."""
         if not text:
