@@ -73,7 +73,7 @@ def show_results(paths: Paths, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(rows).decode())
     elif not rows:
-        click.echo("fader: no blind choices yet. In the chat: /compare, then B hides which column is which.", err=True)
+        click.echo("fader: no blind choices yet. In the chat: /compare, then F9 hides which column is which.", err=True)
     else:
         cells = [
             [

@@ -136,7 +136,7 @@ class Piece(NamedTuple):
 
 
 def words(one: str, other: str) -> list[Piece]:
-    """Return two texts aligned word by word; spaces and line ends stay with the word before them."""
+    """Return two texts aligned word by word; spaces and line ends stay with the word before them, which has at least one."""
     left, right = (re.findall(r"\s+|\S+\s*", text) for text in (one, other))
     rest = Piece("gone", "".join(left[LONGEST:])), Piece("new", "".join(right[LONGEST:]))
     left, right = left[:LONGEST], right[:LONGEST]
@@ -148,5 +148,7 @@ def words(one: str, other: str) -> list[Piece]:
         if kind == "equal":
             pieces.append(Piece("same", "".join(right[c:d])))
             continue
-        pieces += [Piece("gone", "".join(left[a:b])), Piece("new", "".join(right[c:d]))]
+        gone = "".join(left[a:b])
+        apart = " " if gone and not gone[-1].isspace() else ""
+        pieces += [Piece("gone", gone + apart), Piece("new", "".join(right[c:d]))]
     return [piece for piece in (*pieces, *rest) if piece.text]

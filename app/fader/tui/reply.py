@@ -104,6 +104,7 @@ class ReplyView(Widget):
                 self.flow.feed(piece)
             self.pieces = ["".join(self.pieces)] if self.pieces else []
             self.top = min(self.top, len(self.flow.rows) - 1)
+            self.refresh()  # it may have been painted before this was known
         self._jumped()
 
     def _on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:

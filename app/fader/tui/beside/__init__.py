@@ -38,4 +38,5 @@ def opened(app: Actions, argument: str) -> None:
     elif not argument:
         question = chat.last_question()
         argument = question.content if question is not None and app.comparer.side is None else ""
-    app.push_screen(BesideScreen(app.comparer, argument))
+    app.prompt.put("")  # what stood there goes with the person; it comes back if nothing is asked
+    app.push_screen(BesideScreen(app.comparer, argument), lambda left: app.prompt.give_back(left) if left else None)

@@ -27,7 +27,7 @@ ROOMY = 34
 """Rows of a terminal in which all numbers are shown."""
 
 
-class Acts(Screen[None]):
+class Acts(Screen[str]):
     """Everything a key can do."""
 
     comparer: Comparer
@@ -79,7 +79,7 @@ class Acts(Screen[None]):
     def action_leave(self) -> None:
         """Esc: stop the columns; else go back to the chat."""
         if not self.stop_all():
-            self.dismiss(None)
+            self.dismiss(self.prompt.draft)
 
     def action_prompt(self) -> None:
         """Give the keys to the prompt."""
@@ -146,7 +146,7 @@ class Acts(Screen[None]):
                 self.pick(column)
             case "pick":
                 raise UsageError(
-                    "Picking is for blind choices.", "", "F7 hides which column is which; k keeps a reply."
+                    "Picking is for blind choices.", "", "F9 hides which column is which; k keeps a reply."
                 )
             case "drop":
                 comparer.drop(column)
@@ -171,8 +171,8 @@ class Acts(Screen[None]):
             self.pick(column)
         beside = sum(one is not column and bool(one.text) for one in self.comparer.columns)
         said = notice or f"Kept {column.letter}; {beside} more beside it (Left and Right in the transcript)."
-        self.app.notify(said, markup=False, timeout=8)
-        self.dismiss(None)
+        self.dismiss(self.prompt.draft)
+        self.app.call_later(self.app.notify, said, markup=False, timeout=8)
 
     def action_listed(self) -> None:
         """Open the list of stored comparisons."""

@@ -43,8 +43,8 @@ class BesideScreen(Acts):
         Binding("escape", "leave", "Stop, then back"),
         Binding("f2", "grid", "Settings"),
         Binding("f3", "numbers", "Numbers"),
-        Binding("f6", "fair", "Fair timing"),
-        Binding("f7", "blind", "Blind"),
+        Binding("f8", "fair", "Fair timing"),
+        Binding("f9", "blind", "Blind"),
         Binding("ctrl+n", "prompt", "Question"),
         Binding("ctrl+r", "listed", "Comparisons"),
     ]
@@ -99,7 +99,7 @@ class BesideScreen(Acts):
         for event in taken:
             self.comparer.on_event(event)
         for view, column in self.shown():
-            view.draw(column, taken)
+            view.draw(column, taken, self.comparer.busy)
         if self.comparer.busy and time.monotonic() - self.drawn >= NUMBERS_S:
             self.show_numbers()
             self.comparer.flush()
@@ -128,10 +128,11 @@ class BesideScreen(Acts):
             view.set_class(place == self.current, "-current")
         for place, (view, column) in enumerate(used):
             view.title(words.head(place, column, self.blind), column.state)
-            view.draw(column)
+            view.draw(column, (), self.comparer.busy)
             first = used[0][1]
             view.compare(column, first if self.differing and column is not first and column.text else None)
-        rows = make.grid([column for _, column in used], self.comparer.chat.board)
+        found = make.grid(self.comparer.columns, self.comparer.chat.board)  # the rows' order must not tell who is who
+        rows = [(name, [cells[place] for place in self.order]) for name, cells in found]
         self.grid.show([column.letter for _, column in used], rows, self.blind)
         self.show_numbers()
         self.show_lines()

@@ -73,18 +73,21 @@ class ColumnView(Vertical, can_focus=True):
 
     # --- text ---------------------------------------------------------------------------------------------------------
 
-    def draw(self, column: Column, events: Sequence[AnyEvent] = ()) -> None:
-        """Draw what came of the column's text since the last time."""
+    def draw(self, column: Column, events: Sequence[AnyEvent], waiting: bool) -> None:
+        """Draw what came of the column's text since the last time; `waiting`: it was asked, and has not begun."""
         run = column.run if column.run is not None else column.stored
         if run is not self.drawn:
             self.drawn, self.seen = run, 0
             self.reply.clear()
         texts = column.run.stats.texts if column.run is not None else [column.text]
         if len(texts) > self.seen:
+            whole = self.seen == 0 and column.state != "running"
             self.reply.feed("".join(texts[self.seen :]))
             self.seen = len(texts)
+            if whole:
+                self.reply.scroll_rows(-len(self.reply.flow.rows))  # it is read from its beginning
         if self.reply.empty:
-            self.reply.say(_status(column, events))
+            self.reply.say(_status(column, events, waiting))
 
     def compare(self, column: Column, first: Column | None) -> None:
         """Show the words against the first column's; None shows the reply itself again."""
@@ -117,20 +120,26 @@ class ColumnView(Vertical, can_focus=True):
         if parted is not None and not hidden:
             check = "; a: check it alone" if parted.cause == "near-tie" and not column.alone else ""
             said.append(f"≠A {parted}{check}")
-        rows = [] if hidden else _rows(column.figures(), short)
+        empty = hidden or (column.run is None and column.stored is None)
+        rows = [] if empty else _rows(column.figures(), short, self.size.width - 2)
         text = "\n".join([*rows, *said])
         shown = Content(clean(text))
         if self.foot.content != shown:
             self.foot.update(shown)
 
 
-def _rows(found: Figures, short: bool) -> list[str]:
-    """Return the numbers as lines: two to a line."""
-    shown = [(label, value) for label, value in lines(found) if not short or label in SHORT]
-    cells = [f"{label} {value}" for label, value in shown]
-    if short:
-        return [" · ".join(value if label == "finish" else f"{label} {value}" for label, value in shown)]
-    return [" · ".join(cells[place : place + 2]) for place in range(0, len(cells), 2)]
+def _rows(found: Figures, short: bool, width: int) -> list[str]:
+    """Return the numbers as lines of at most `width` cells, none of them broken."""
+    rows: list[str] = []
+    for label, value in lines(found):
+        if short and label not in SHORT:
+            continue
+        cell = value if short and label == "finish" else f"{label} {value}"
+        if rows and len(rows[-1]) + len(cell) + 3 <= width:
+            rows[-1] += f" · {cell}"
+        else:
+            rows.append(cell)
+    return rows
 
 
 def _failure(column: Column) -> str:
@@ -138,12 +147,12 @@ def _failure(column: Column) -> str:
     return " ".join(part for part in (failure.title, failure.detail, failure.next_step) if part) if failure else ""
 
 
-def _status(column: Column, events: Sequence[AnyEvent]) -> str:
+def _status(column: Column, events: Sequence[AnyEvent], waiting: bool) -> str:
     """Return what a column without text waits for."""
     if column.state == "failed":
         return "failed; the reason is below"
     if column.run is None:
-        return "waits for its turn" if column.state == "waiting" else ""
+        return "waits for its turn" if waiting else "not asked yet"
     if column.state == "stopped":
         return "stopped before its first word"
     own = [event for event in events if event.request_id == column.run.stats.request.id]

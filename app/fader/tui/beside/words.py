@@ -52,7 +52,7 @@ def keys(place: str, busy: bool, blind: bool, width: int) -> list[Part]:
     }[place]
     if place == "column":
         pairs += [("d", "diff"), ("z", "zoom"), ("l", "lock"), ("a", "alone"), ("c", "copy"), ("x", "drop")]
-    pairs += [("Esc", "stop" if busy else "back"), ("F1", "help"), ("F6", "fair"), ("F7", "blind"), ("^R", "earlier")]
+    pairs += [("Esc", "stop" if busy else "back"), ("F1", "help"), ("F8", "fair"), ("F9", "blind"), ("^R", "earlier")]
     parts: list[Part] = [(" ", "")]
     for key, what in pairs:
         if sum(len(text) for text, _ in parts) + len(key) + len(what) + 3 <= width:
@@ -117,8 +117,8 @@ def help_rows() -> list[tuple[str, str]]:
         ("d", "words against the first column's: new ones underlined, missing ones struck through"),
         ("a", "run a column once more by itself: whether rounding in the batch changed its words"),
         ("z l c", "zoom; scroll all together; copy"),
-        ("F6", "fair timing: one column at a time, ABAB, prompts read anew"),
-        ("F7, p", "blind: shuffled and unnamed; p picks the better one, and the tally keeps it"),
+        ("F8", "fair timing: one column at a time, ABAB, prompts read anew"),
+        ("F9, p", "blind: shuffled and unnamed; p picks the better one, and the tally keeps it"),
         ("F3, Ctrl+R", "all numbers or few; earlier comparisons"),
     ]
     return [
