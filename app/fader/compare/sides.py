@@ -192,6 +192,7 @@ class SideBySide:
 
     def _pump(self) -> None:
         """Send what may run now."""
+        sent = len(self._running)
         while self._waiting and self._may_run(self._waiting[0]):
             job = self._waiting.pop(0)
             draft = job.column.draft(self.asked, self._cold)
@@ -202,6 +203,8 @@ class SideBySide:
                 job.column.begin(run)
             self._running[run.stats.request.id] = job, run
             self.runner.submit(run.stats.request)
+        if len(self._running) != sent:
+            self.changed()
 
     def _may_run(self, job: Job) -> bool:
         """Whether a job can join what runs. The first one tells how many fit; until then the others wait."""
