@@ -25,6 +25,7 @@ from fader_plugins.turn import AnyEvent, PluginFault
 from .. import profiles
 from ..compare import export, make, spec
 from ..compare.asked import Asked as Question
+from ..compare.column import Column
 from ..compare.report import Report, report
 from ..compare.sides import SideBySide
 from ..compare.values import Comparison, encode
@@ -32,8 +33,18 @@ from ..paths import Paths
 from ..profiles import Profile
 from ..switchboard import Switchboard
 from .compare_stored import print_text
-from .run import Asked, checked, print_json, quiet, stopped_by_interrupt, tell, throw_switches, whole_prompt
-from .setup import plugins_for, usable_profile, with_model
+from .run import (
+    Asked,
+    checked,
+    enough_for,
+    print_json,
+    quiet,
+    stopped_by_interrupt,
+    tell,
+    throw_switches,
+    whole_prompt,
+)
+from .setup import plugins_for, with_model
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +62,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 def makers(registry: Registry, paths: Paths, *, needed: bool = True) -> spec.Makers:
     """Return how a column's profile and model are found. Unless `needed`, the embedded model stays a name."""
     return spec.Makers(
-        lambda name: usable_profile(profiles.load(name, paths), registry),
+        lambda name: plugins_for(profiles.load(name, paths), paths, registry)[1],
         lambda profile: with_model(profile, None, paths, os.environ, Path.home(), needed=needed),
     )
 
@@ -91,6 +102,7 @@ def run_on(out: TextIO, compared: Compared, paths: Paths) -> int:
         rows=1 if compared.fair else len(columns),
         change={"ignore_end": base.ignore_end},
     )
+    question = msgspec.structs.replace(question, enough=_enough(columns, question))
     engine = Engine(registry, lambda event: hear(event))
     side = SideBySide(
         columns, question, engine, nanoseconds=time.perf_counter_ns, new_id=lambda: uuid.uuid4().hex, fair=compared.fair
@@ -118,6 +130,15 @@ def run_on(out: TextIO, compared: Compared, paths: Paths) -> int:
         engine.close()
         engine.run_until_idle()
     return _finish(out, compared, side, board.profile.name, paths, stopping)
+
+
+def _enough(columns: Sequence[Column], question: Question) -> int:
+    """Return a context length that all columns together cannot outgrow, 0 where one has no limit or cannot be planned."""
+    lengths = []
+    for column in columns:
+        with contextlib.suppress(FaderError):
+            lengths.append(enough_for(column.draft(question)) if column.board is not None else 0)
+    return sum(lengths) if all(lengths) else 0
 
 
 def _profile(profile: Profile, base: Asked) -> Profile:

@@ -25,5 +25,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """For columns that name none, so that they differ in nothing but what they say."""
     rows: int | None = None
     """Rows of the context; None leaves the profile's."""
+    enough: int | None = None
+    """A context length that will do (`ContextSpec.enough`); None leaves the profile's."""
     change: dict[str, Any] = {}
     """Fields of every column's draft (`RequestDraft`), such as ignore_end."""

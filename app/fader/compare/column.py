@@ -96,8 +96,8 @@ class Column:
         system = board.profile.system
         told = [Message("system", system)] if system else []
         draft = board.plan(asked.owner, [*told, *joined(asked.messages)], asked.now)
-        if asked.rows is not None:
-            draft.context = msgspec.structs.replace(draft.context, rows=asked.rows)
+        layout = {name: value for name in ("rows", "enough") if (value := getattr(asked, name)) is not None}
+        draft.context = msgspec.structs.replace(draft.context, **layout)
         for name, value in asked.change.items():
             setattr(draft, name, value)
         return draft
