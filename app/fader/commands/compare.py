@@ -133,11 +133,12 @@ def run_on(out: TextIO, compared: Compared, paths: Paths) -> int:
 
 
 def _enough(columns: Sequence[Column], question: Question) -> int:
-    """Return a context length that all columns together cannot outgrow, 0 where one has no limit or cannot be planned."""
+    """Return a context length that all columns together cannot outgrow, 0 where one has no limit."""
     lengths = []
     for column in columns:
-        with contextlib.suppress(FaderError):
-            lengths.append(enough_for(column.draft(question)) if column.board is not None else 0)
+        if column.board is not None:
+            with contextlib.suppress(FaderError):  # it fails by itself, when its turn comes
+                lengths.append(enough_for(column.draft(question)))
     return sum(lengths) if all(lengths) else 0
 
 

@@ -31,7 +31,7 @@ def plugins_for(profile: Profile, paths: Paths, registry: Registry | None = None
     broken = {name for name in registry.plugins if name not in known}
     profiles.check_plugins(profile, known, broken)
     tables = {name: table for name, table in profile.plugins.items() if name not in broken}
-    return msgspec.structs.replace(profile, plugins=tables)
+    return registry, msgspec.structs.replace(profile, plugins=tables)
 
 
 def with_model(
