@@ -139,7 +139,7 @@ def compare_prefill(options: Options) -> Outcome:
 
 def compare_step(options: Options) -> Outcome:
     """Compare the time per step of four rows with that of one row."""
-    pairs = options.pairs(5, 2)
+    pairs, tokens = options.pairs(7, 2), TOKENS // 2
     with llama() as bench:
         changes = bench.sweep()
         asked = "Tell me a long story about a lighthouse keeper who finds a map."
@@ -152,14 +152,14 @@ def compare_step(options: Options) -> Outcome:
             return tpot
 
         a, b, said = alternate(
-            lambda number: step(bench.run(changes, asked, TOKENS, f"four-{number}")),
-            lambda number: step(bench.run(changes[2:3], asked, TOKENS, f"one-{number}")),
+            lambda number: step(bench.run(changes, asked, tokens, f"four-{number}")),
+            lambda number: step(bench.run(changes[2:3], asked, tokens, f"one-{number}")),
             pairs,
         )
     return Outcome(
         a,
         b,
-        f"TPOT of column 1 of 4, and of one column alone, {TOKENS} tokens, short prompt; {THREADS} threads; {said}",
+        f"TPOT of column 1 of 4, and of one column alone, {tokens} tokens, short prompt; {THREADS} threads; {said}",
     )
 
 
