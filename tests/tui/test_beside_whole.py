@@ -101,11 +101,11 @@ async def test_compare_keep_regenerate_restart(tmp_path: Path) -> None:
     async with again.run_test(size=(120, 40)) as pilot:
         scene = Scene(again, house, pilot)
         await scene.until(lambda: again.chat is not None and again.chat.leaf is not None, "the conversation")
-        chat = again.chat
-        assert chat is not None
-        question, reply = chat.nodes()
+        later = again.chat
+        assert later is not None
+        question, reply = later.nodes()
         assert (question.content, reply.content) == ("say something", regenerated)
-        siblings = chat.store.children(question.conversation, question.id)
+        siblings = later.store.children(question.conversation, question.id)
         assert [node.content for node in siblings] == [*texts, regenerated]
         assert all(node.record for node in siblings), "each remembers its settings and its numbers"
         await scene.settled()

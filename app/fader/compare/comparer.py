@@ -5,8 +5,10 @@ Knows chat, store and engine, no screen.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 from fader_backends.errors import BadValue, FaderError
@@ -22,6 +24,8 @@ from .values import Comparison, decode, encode
 
 SAVE_S = 1.0
 """How much of the replies may be lost when the app is killed."""
+Aside: TypeAlias = Callable[[Callable[[], None]], object]
+"""Does something soon."""
 SHOWN = 4
 """Most columns on a screen."""
 
@@ -43,6 +47,9 @@ class Comparer:
         self._about: Comparison | None = None
         """What is known of its place; its columns are not kept up to date."""
         self._saved = 0.0
+        self._lock = threading.Lock()
+        self._turn = self._written = 0
+        """How often it was to be written, and the last of these that was."""
 
     # --- columns ------------------------------------------------------------------------------------------------------
 
@@ -149,18 +156,27 @@ class Comparer:
         """Return it as exports show it."""
         return report(self.comparison())
 
-    def flush(self) -> None:
-        """Write what there is when a second has passed since it was written last."""
+    def flush(self, aside: Aside) -> None:
+        """Have what there is written, when a second has passed since it was written last."""
         if self.busy and self.chat.seconds() - self._saved >= SAVE_S:
-            self.save()
+            self.save(aside)
 
-    def save(self) -> None:
-        """Write the comparison. Raises StoreError."""
+    def save(self, aside: Aside = lambda write: write()) -> None:
+        """Write the comparison; `aside` may do it on another thread, for the disk takes its time. Raises StoreError."""
         self._saved = self.chat.seconds()
-        comparison = self.comparison()
-        self.number = self.chat.store.put_comparison(
-            encode(comparison), comparison.prompt, len(comparison.columns), comparison.conversation, self.number
-        )
+        comparison, number = self.comparison(), self.number
+        data, self._turn = encode(comparison), self._turn + 1
+        turn = self._turn
+
+        def write() -> None:
+            with self._lock:
+                if turn > self._written:  # else something newer has overtaken it
+                    self._written = turn
+                    self.number = self.chat.store.put_comparison(
+                        data, comparison.prompt, len(comparison.columns), comparison.conversation, number
+                    )
+
+        aside(write)
 
     def keep(self, column: Column) -> str:
         """Put a column's reply into the conversation and stop the others; return what must be said. Raises FaderError."""

@@ -6,8 +6,10 @@ Knows the comparison and its views, not how columns are run or stored.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
+from fader_backends.errors import FaderError
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -102,7 +104,18 @@ class BesideScreen(Acts):
             view.draw(column, taken, self.comparer.busy)
         if self.comparer.busy and time.monotonic() - self.drawn >= NUMBERS_S:
             self.show_numbers()
-            self.comparer.flush()
+            self.comparer.flush(self.aside)
+
+    def aside(self, write: Callable[[], None]) -> None:
+        """Write to the disk on another thread, so that no key waits for it."""
+
+        def writing() -> None:
+            try:
+                write()
+            except FaderError as error:
+                self.app.call_from_thread(self.host.tell, error.failure)
+
+        self.run_worker(writing, thread=True, exit_on_error=False)
 
     def shown(self) -> list[tuple[ColumnView, Column]]:
         """Return the views in use, each with its column."""
@@ -141,9 +154,9 @@ class BesideScreen(Acts):
         """Draw the numbers under the columns."""
         self.drawn = time.monotonic()
         used = self.shown()
-        first = next((column.answer() for _, column in used if column.letter == "A"), None)
+        first = None if self.comparer.busy else next((one.answer() for _, one in used if one.letter == "A"), None)
         for view, column in used:
-            answer = None if column.letter == "A" or self.comparer.busy else column.answer()
+            answer = None if column.letter == "A" or first is None else column.answer()
             parted = divergence(first, answer) if first is not None and answer is not None else None
             view.numbers(column, parted, not self.roomy, self.blind)
 
