@@ -112,7 +112,7 @@ async def test_compare_keep_regenerate_restart(tmp_path: Path) -> None:
         await scene.send("/compare #1")
         await scene.until(lambda: isinstance(again.screen, BesideScreen), "the comparison")
         await scene.until(lambda: "temperature=0.8" in scene.text(), "its columns")
-        screen = again.screen
-        assert isinstance(screen, BesideScreen)
-        assert [column.text for column in screen.comparer.columns] == texts
+        shown = again.screen
+        assert isinstance(shown, BesideScreen)
+        assert [column.text for column in shown.comparer.columns] == texts
     again.shut()
