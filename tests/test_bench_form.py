@@ -29,6 +29,7 @@ EXPECTED = {
     "one-shot": 0.6,
     "chain-cost": 0.5,
     "lookup-copy": 0.67,
+    "logprobs-cost": 1.08,
     "lookup-prose": 1.03,
     "full-chain-cost": 1.5,
     "turn2-vs-llama-server": 1.0,

@@ -14,8 +14,10 @@ from fader_backends.base import Message
 from fader_backends.errors import EmptyPrompt, FaderError
 from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, RequestDraft, Token
 
+from .branches import Branches
 from .metrics import Stats
 from .notices import notice_of
+from .odds import Chosen, packed
 from .store import Conversation, Node, Store
 from .switchboard import Switchboard, declared_cost
 from .turns import Engine as Engine
@@ -50,6 +52,7 @@ class Chat:
         self.seconds = seconds
         self.nanoseconds = nanoseconds
         self.new_id = new_id
+        self.branches = Branches(self)
         self.conversation: Conversation | None = None
         self.leaf: int | None = None
         self.turn: Turn | None = None
@@ -67,7 +70,7 @@ class Chat:
             self.queue.append(text)
             self.viewer.queue_changed()
         else:
-            self._ask(text, self.leaf)
+            self.ask(text, self.leaf)
 
     def last_question(self) -> Node | None:
         """Return the last user message in view."""
@@ -75,15 +78,11 @@ class Chat:
 
     def edit_last(self, text: str) -> None:
         """Ask again in other words, on a branch beside the last question; what was there stays. Raises FaderError."""
-        question = self._idle_question("edited")
-        if not text.strip():
-            raise EmptyPrompt("There is nothing to send.", "", "Type a message, or press Esc to leave it as it was.")
-        self._ask(text, question.parent)
+        self.branches.edit(self._question("edited"), text)
 
     def regenerate(self) -> None:
         """Ask the last question once more; the earlier reply stays beside the new one. Raises FaderError."""
-        question = self._idle_question("asked again")
-        self._run(question)
+        self.branches.again(self._question("asked again"))
 
     def cancel(self) -> bool:
         """Stop the running reply and give waiting prompts back. Returns whether there was anything to stop."""
@@ -112,17 +111,6 @@ class Chat:
         self._leave()
         self.conversation, self.leaf = found, found.leaf
         self.viewer.path_changed()
-
-    def show_version(self, reply: Node, step: int) -> Node | None:
-        """Go to an earlier or later reply to the same question; None when there is none. Raises FaderError."""
-        siblings = self.store.children(reply.conversation, reply.parent)
-        place = [node.id for node in siblings].index(reply.id) + step
-        if self.turn is not None or not 0 <= place < len(siblings):
-            return None
-        self.leaf = siblings[place].id
-        self.store.set_leaf(reply.conversation, self.leaf)
-        self.viewer.path_changed()
-        return siblings[place]
 
     def nodes(self) -> list[Node]:
         """Return the messages in view, first to last. Raises StoreError."""
@@ -193,20 +181,20 @@ class Chat:
         if self.turn is not None:
             self.engine.cancel(self.turn.request.id)
             self._write(self.turn, "cancelled", tuple(self.turn.stats.ids), self.turn.record())
+            self._keep_odds(self.turn)
             self.turn = None
         self._leave()
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def _idle_question(self, what: str) -> Node:
+    def _question(self, what: str) -> Node:
         question = self.last_question()
-        if self.turn is not None:
-            raise FaderError("A reply is running.", "", "Press Esc to stop it first.")
         if question is None:
             raise FaderError(f"There is no message yet that could be {what}.", "", "Send one first.")
         return question
 
-    def _ask(self, text: str, parent: int | None) -> None:
+    def ask(self, text: str, parent: int | None) -> None:
+        """Put a question below `parent` and run it. Raises FaderError with nothing stored."""
         asked = Message("user", text)
         request = self._freeze([*self._messages(parent), asked])
         conversation = self._open()
@@ -228,14 +216,16 @@ class Chat:
             self.conversation = self.store.create(self.board.profile.name)
         return self.conversation
 
-    def _run(self, question: Node) -> None:
-        self._submit(question, self._freeze(self._messages(question.id)))
+    def run(self, question: Node, begin: Message | None = None, given: Chosen | None = None) -> None:
+        """Answer a question, with a reply that begins with `begin`; `given` has what that was chosen from."""
+        request = self._freeze(self._messages(question.id))
+        self._submit(question, msgspec.structs.replace(request, begin=begin), given)
 
-    def _submit(self, question: Node, request: GenerationRequest) -> None:
+    def _submit(self, question: Node, request: GenerationRequest, given: Chosen | None = None) -> None:
         self.leaf = question.id
         reply = self.store.add(question.conversation, question.id, "assistant", "", state="streaming")
         self.leaf, self.ahead = reply.id, None
-        self.turn = Turn(Stats(request=request), question, reply, self.seconds())
+        self.turn = Turn(Stats(request=request), question, reply, self.seconds(), given)
         self.viewer.turn_began(self.turn)
         self.engine.submit(request)
 
@@ -263,6 +253,7 @@ class Chat:
     def _end(self, turn: Turn, state: str, ids: tuple[int, ...]) -> None:
         self.turn = None
         self._write(turn, state, ids, turn.record())
+        self._keep_odds(turn)
         self.viewer.turn_ended(turn)
         if not self.queue:
             return
@@ -273,7 +264,7 @@ class Chat:
         text = self.queue.pop(0)
         self.viewer.queue_changed()
         try:
-            self._ask(text, self.leaf)
+            self.ask(text, self.leaf)
         except FaderError as error:
             self.queue.insert(0, text)
             self._give_back()
@@ -293,3 +284,11 @@ class Chat:
             turn.trouble = True
             return
         turn.reply = msgspec.structs.replace(turn.reply, content=turn.text, ids=ids, state=state, record=record)
+
+    def _keep_odds(self, turn: Turn) -> None:
+        chosen = turn.chosen()
+        if chosen is not None:
+            try:
+                self.store.keep_odds(turn.reply.id, packed(chosen), turn.odds_budget())
+            except FaderError as error:
+                self.viewer.tell(error.failure)

@@ -4,6 +4,6 @@ Knows nothing of models, engines or screens.
 """
 
 from .conversations import Store
-from .values import Conversation, Hit, Node, State
+from .values import Conversation, Hit, Node, State, Twig
 
-__all__ = ["Conversation", "Hit", "Node", "State", "Store"]
+__all__ = ["Conversation", "Hit", "Node", "State", "Store", "Twig"]

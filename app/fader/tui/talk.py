@@ -127,7 +127,7 @@ class Talk(Actions):
     @contained
     def on_transcript_version(self, event: Transcript.Version) -> None:
         """Show another reply to the same question."""
-        if self.ready().show_version(event.node, event.step) is None:
+        if self.ready().branches.show_version(event.node, event.step) is None:
             self.notify("There is no other version there.", markup=False, timeout=2)
 
     @contained
