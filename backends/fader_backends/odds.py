@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from array import array
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -66,6 +67,14 @@ class Odds(msgspec.Struct, frozen=True, array_like=True):
 def bits(logprob: float) -> float:
     """Return the surprise of a token of that log-probability, in bits."""
     return -logprob / math.log(2) + 0.0
+
+
+def packed(kind: str, column: Iterable[float]) -> bytes:
+    """Return a column of 32-bit numbers, little-endian; `kind` as in `array`."""
+    made = array(kind, column)
+    if sys.byteorder == "big":
+        made.byteswap()
+    return made.tobytes()
 
 
 def unpacked(kind: str, data: bytes) -> array[int]:

@@ -56,9 +56,7 @@ def test_a_record_is_small() -> None:
         zlib.compress(b"not msgpack"),
         zlib.compress(msgspec.msgpack.encode({"ids": [1], "odds": [], "pieces": {}})),
         zlib.compress(
-            msgspec.msgpack.encode(
-                Chosen(ids=(1,), odds=(msgspec.structs.replace(ODDS, before=b"abc"),), pieces={})
-            )
+            msgspec.msgpack.encode(Chosen(ids=(1,), odds=(msgspec.structs.replace(ODDS, before=b"abc"),), pieces={}))
         ),
     ],
     ids=["nothing", "empty", "noise", "other", "lengths", "columns"],

@@ -54,7 +54,9 @@ def test_max_tokens_and_going_on_after_the_end(fader: Fader) -> None:
     assert (report["finish_reason"], report["output_tokens"]) == ("length", 9)
 
 
-REPORT_FIELDS = [field.name for kind in (RunReport, Reason, TokenReport, CandidateReport) for field in msgspec.structs.fields(kind)]
+REPORT_FIELDS = [
+    field.name for kind in (RunReport, Reason, TokenReport, CandidateReport) for field in msgspec.structs.fields(kind)
+]
 
 
 def test_the_json_object_is_an_interface(fader: Fader) -> None:

@@ -111,7 +111,7 @@ ALL = (
     ),
     Bench(
         "logprobs-cost",
-        "TPOT with what each token was chosen from noted and stored, 256 tokens",
+        "TPOT with what each token was chosen from noted and stored, 128 tokens",
         "the same without",
         "ms",
         1.08,

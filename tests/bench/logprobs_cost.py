@@ -18,7 +18,7 @@ from fader_backends.base import Message
 from tests.bench.harness import Measure, Options, Outcome, alternate
 from tests.bench.sides import LENGTH, SAMPLER, THREADS, Local, local
 
-TOKENS = 256
+TOKENS = 128
 TOP = 10
 ASK = [Message("user", "Tell me a long story about a lighthouse keeper who finds a map.")]
 
@@ -64,7 +64,7 @@ def logprobs_cost(options: Options) -> Outcome:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, local() as engine:
         store = Store.open(Path(folder) / "fader.db", lambda: datetime.now(UTC))
         side = Side(engine, store)
-        a, b, said = alternate(side.run(True), side.run(False), options.pairs(9, 2))
+        a, b, said = alternate(side.run(True), side.run(False), options.pairs(15, 2))
         store.close()
     chain = ", ".join(f"{name} {SAMPLER[name]:g}" for name in ("temperature", "top_k", "top_p", "min_p"))
     return Outcome(

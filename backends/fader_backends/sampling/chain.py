@@ -18,7 +18,7 @@ from .candidates import Candidates, Floats, everything
 from .limits import check
 from .numbers import XTC, draw, uniform
 from .targets import AdaptiveP, Mirostat
-from .trace import Trace
+from .trace import Room, Trace
 
 Sampler: TypeAlias = Callable[[Floats, Sequence[int]], Pick]
 """(scores of one position, shape (vocabulary,); the tokens before it) -> the chosen token."""
@@ -50,6 +50,7 @@ class Chain:
         check(settings)
         self.watch = watch
         self.trace: Trace | None = None
+        self.room: Room | None = None
         self.constraint = constraint
         self.vocabulary = vocabulary
         self.size = size
@@ -99,9 +100,14 @@ class Chain:
     def _pick(self, token: int, logprob: float, left: Candidates, total: float | None = None) -> Pick:
         return Pick(token, logprob, None if self.trace is None else self.trace.odds(token, left, total))
 
+    def _traced(self, row: Floats, best: float) -> Trace:
+        if self.room is None or len(self.room.odds) != len(row):
+            self.room = Room(len(row))
+        return Trace(row, best, self.watch, self.room)
+
     def _followed(self, name: str, before: Candidates, left: Candidates) -> Candidates:
         if self.trace is not None and left is not before:
-            self.trace.follow(name, left)
+            self.trace.follow(name, before, left)
         return left
 
     def candidates(self, row: Floats, history: Sequence[int], constraint: Constraint | None = None) -> Candidates:
@@ -117,7 +123,7 @@ class Chain:
                 "They hold NaN or infinity, or no token is possible.",
                 "Try another quantisation of the model, or the exact profile.",
             )
-        self.trace = Trace(row, best, self.watch) if self.watch else None
+        self.trace = self._traced(row, best) if self.watch else None
         every = everything(row)
         left = self._followed("logit_bias", every, scores.biased(every, self._bias(len(row))))
         if s.logit_bias and float(left.scores.max()) <= FORBIDDEN / 2:

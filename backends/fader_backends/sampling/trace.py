@@ -1,7 +1,7 @@
 """`Trace`: follows the likeliest tokens of one position through a chain, to say afterwards who removed which.
 
 Knows candidates and the names of samplers, not what samplers do. One pass over the scores gives the log-probabilities
-and the entropy before the chain; of what the chain leaves it uses the sum that the draw needs anyway.
+and the entropy before the chain; what the chain works out anyway (its k best, the sum of the draw) is taken from it.
 """
 
 from __future__ import annotations
@@ -11,65 +11,92 @@ import math
 import numpy as np
 
 from ..base import FORBIDDEN
-from ..odds import REMOVERS, Odds
-from .candidates import Candidates, Floats, Tokens
+from ..odds import REMOVERS, Odds, packed
+from .candidates import Candidates, Floats
 from .cuts import best_places
 
 FLOOR = np.float32(-200.0)
 """Distances to the best score below it count as it: their share is zero in float32."""
+FEW = 256
+"""Up to so many candidates plain Python is quicker than numpy."""
 NUMBER = {name: place for place, name in enumerate(REMOVERS)}
+
+
+class Room:
+    """Two arrays of a vocabulary's size, used anew for each position: making them costs as much as filling them."""
+
+    def __init__(self, size: int) -> None:
+        self.aside: Floats = np.empty(size, dtype=np.float32)
+        self.odds: Floats = np.empty(size, dtype=np.float32)
 
 
 class Trace:
     """One position. `row`: raw scores, shape (vocabulary,); `best`: its largest; `count`: how many tokens to follow."""
 
-    def __init__(self, row: Floats, best: float, count: int) -> None:
+    def __init__(self, row: Floats, best: float, count: int, room: Room) -> None:
         self.row = row
         self.best = best
         self.count = count
-        aside = np.maximum(row - np.float32(best), FLOOR)
-        odds = np.exp(aside)
-        total = float(odds.sum(dtype=np.float64))
-        aside *= odds
+        self.removed: dict[int, int] | None = None
+        """Token -> place in REMOVERS, likeliest first; None until somebody has to be followed."""
+        aside, odds = room.aside, room.odds
+        np.subtract(row, np.float32(best), out=aside)
+        np.maximum(aside, FLOOR, out=aside)
+        np.exp(aside, out=odds)
+        total = float(odds.sum())  # numpy sums pairwise: an error of about 1e-6
+        np.multiply(aside, odds, out=aside)
         self.log_total = math.log(total)
-        self.entropy = max(self.log_total - float(aside.sum(dtype=np.float64)) / total, 0.0)
-        likeliest = best_places(row, min(count, len(row)))
-        self.tokens = likeliest[row[likeliest] > -np.inf]
-        self.removed = np.zeros(len(self.tokens), dtype=np.uint8)
+        self.entropy = max(self.log_total - float(aside.sum()) / total, 0.0)
 
-    def follow(self, name: str, left: Candidates) -> None:
-        """Note whom the sampler `name` removed, `left` being what it left."""
-        still = np.zeros(len(self.tokens), dtype=np.bool_)
-        places, there = left.places(self.tokens)
-        still[there] = left.scores[places] > FORBIDDEN / 2
-        self.removed[(self.removed == 0) & ~still] = NUMBER[name]
+    def follow(self, name: str, before: Candidates, left: Candidates) -> None:
+        """Note whom the sampler `name` removed; it was given `before` and left `left`."""
+        if self.removed is None:
+            # top-k of untouched scores has just looked for the likeliest of all
+            near = left if name == "top_k" and before.scores is self.row and len(left.tokens) >= self.count else None
+            self.removed = self._likeliest(near)
+        watched = [token for token, by in self.removed.items() if not by]
+        there = _possible(left, watched)
+        for token in watched:
+            if token not in there:
+                self.removed[token] = NUMBER[name]
+
+    def _likeliest(self, near: Candidates | None = None) -> dict[int, int]:
+        scores = self.row if near is None else near.scores
+        places = best_places(scores, min(self.count, len(scores)))
+        places = places[scores[places] > -np.inf]
+        return dict.fromkeys((places if near is None else near.tokens[places]).tolist(), 0)
 
     def odds(self, chosen: int, left: Candidates, total: float | None = None) -> Odds:
         """Return what there was to choose from. `total`: sum of `left.odds()`, where it is known."""
         if total is None:
             total = float(left.odds().sum(dtype=np.float64))
-        possible = left.scores > FORBIDDEN / 2
+        removed = self._likeliest() if self.removed is None else self.removed
         likeliest = best_places(left.scores, min(self.count, len(left.tokens)))
-        more = [*left.tokens[likeliest[possible[likeliest]]].tolist(), chosen]
-        tokens = np.array(list(dict.fromkeys([*self.tokens.tolist(), *more])), dtype=np.intp)
-        removed = np.concatenate((self.removed, np.zeros(len(tokens) - len(self.tokens), dtype=np.uint8)))
-        before = self._before(tokens)
-        order = np.argsort(-before, kind="stable")
-        tokens, removed = tokens[order], removed[order]
-        after = np.full(len(tokens), np.nan)
-        places, there = left.places(tokens)
-        after[there] = left.scores[places].astype(np.float64) - float(left.scores.max()) - math.log(total)
-        after[removed != 0] = np.nan
+        likeliest = likeliest[left.scores[likeliest] > FORBIDDEN / 2]
+        for token in (*left.tokens[likeliest].tolist(), chosen):
+            removed.setdefault(token, 0)
+        shift = float(left.scores.max()) + math.log(total)
+        raw = self.row[list(removed)].tolist()
+        before = {token: score - self.best - self.log_total for token, score in zip(removed, raw, strict=True)}
+        after = _possible(left, list(removed))
+        tokens = sorted(removed, key=before.__getitem__, reverse=True)
         return Odds(
-            logprob=float(self._before(np.array([chosen]))[0]),
+            logprob=before[chosen],
             entropy=self.entropy,
-            left=int(np.count_nonzero(possible)),
-            tokens=tokens.astype("<u4").tobytes(),
-            before=before[order].astype("<f4").tobytes(),
-            after=after.astype("<f4").tobytes(),
-            removed=removed.tobytes(),
+            left=int(np.count_nonzero(left.scores > FORBIDDEN / 2)),
+            tokens=packed("I", tokens),
+            before=packed("f", map(before.__getitem__, tokens)),
+            after=packed("f", [after[token] - shift if token in after else math.nan for token in tokens]),
+            removed=bytes(map(removed.__getitem__, tokens)),
         )
 
-    def _before(self, tokens: Tokens) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        raw: np.ndarray[tuple[int], np.dtype[np.float64]] = self.row[tokens].astype(np.float64)
-        return raw - self.best - self.log_total
+
+def _possible(left: Candidates, tokens: list[int]) -> dict[int, float]:
+    """Return token -> score of those among `tokens` that are left and possible."""
+    if len(left.tokens) <= FEW:
+        found = dict(zip(left.tokens.tolist(), left.scores.tolist(), strict=True))
+        return {token: found[token] for token in tokens if found.get(token, -math.inf) > FORBIDDEN / 2}
+    wanted = np.array(tokens, dtype=np.intp)
+    places, there = left.places(wanted)
+    pairs = zip(wanted[there].tolist(), left.scores[places].tolist(), strict=True)
+    return {token: score for token, score in pairs if score > FORBIDDEN / 2}
