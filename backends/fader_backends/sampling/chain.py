@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..base import FORBIDDEN, Pick, SamplerSettings
 from ..constraint import Constraint
 from ..errors import BadScores, BadValue
 from . import cuts, scores
-from .candidates import Candidates, Floats, everything
+from .candidates import Candidates, Floats, Ranked, everything
 from .limits import check
 from .numbers import XTC, draw, uniform
 from .targets import AdaptiveP, Mirostat
@@ -22,6 +22,9 @@ from .trace import Room, Trace
 
 Sampler: TypeAlias = Callable[[Floats, Sequence[int]], Pick]
 """(scores of one position, shape (vocabulary,); the tokens before it) -> the chosen token."""
+
+
+Some = TypeVar("Some", bound=Candidates | Ranked)
 
 
 class Vocabulary(Protocol):
@@ -100,14 +103,14 @@ class Chain:
     def _pick(self, token: int, logprob: float, left: Candidates, total: float | None = None) -> Pick:
         return Pick(token, logprob, None if self.trace is None else self.trace.odds(token, left, total))
 
-    def _traced(self, row: Floats, best: float) -> Trace:
-        if self.room is None or len(self.room.odds) != len(row):
-            self.room = Room(len(row))
-        return Trace(row, best, self.watch, self.room)
+    def _traced(self, every: Candidates, best: float) -> Trace:
+        if self.room is None or len(self.room.odds) != len(every.scores):
+            self.room = Room(len(every.scores))
+        return Trace(every, best, self.watch, self.room)
 
-    def _followed(self, name: str, before: Candidates, left: Candidates) -> Candidates:
+    def _followed(self, name: str, before: Some, left: Some) -> Some:
         if self.trace is not None and left is not before:
-            self.trace.follow(name, before, left)
+            self.trace.follow(name, left)
         return left
 
     def candidates(self, row: Floats, history: Sequence[int], constraint: Constraint | None = None) -> Candidates:
@@ -116,16 +119,17 @@ class Chain:
         With mirostat only logit bias and temperature act, as in llama.cpp.
         """
         s = self.settings
-        best = float(row.max())
+        left = everything(row)
+        best = float(np.maximum.reduce(left.peaks)) if left.peaks is not None else math.nan
         if not math.isfinite(best):
             raise BadScores(
                 "The model's scores cannot be sampled.",
                 "They hold NaN or infinity, or no token is possible.",
                 "Try another quantisation of the model, or the exact profile.",
             )
-        self.trace = self._traced(row, best) if self.watch else None
-        every = everything(row)
-        left = self._followed("logit_bias", every, scores.biased(every, self._bias(len(row))))
+        self.trace = self._traced(left, best) if self.watch else None
+        if s.logit_bias:
+            left = self._followed("logit_bias", left, scores.biased(left, self._bias(len(row))))
         if s.logit_bias and float(left.scores.max()) <= FORBIDDEN / 2:
             raise BadScores("No token is left to choose.", "The logit bias forbids all of them.", "Loosen it.")
         if constraint is not None:
@@ -140,11 +144,12 @@ class Chain:
         order = s.order if not s.mirostat else ("temperature",)
         if s.temperature <= 0.0 and not s.dynatemp_range and "temperature" in order and not self._may_drop_the_best():
             order = tuple(name for name in order if name in ("penalties", "dry", "temperature"))
+        some: Candidates | Ranked = left
         for name in order:
-            left = self._followed(name, left, self._apply(name, left, history))
-        return left
+            some = self._followed(name, some, self._apply(name, some, history))
+        return some.by_id()
 
-    def _apply(self, name: str, c: Candidates, history: Sequence[int]) -> Candidates:
+    def _apply(self, name: str, c: Candidates | Ranked, history: Sequence[int]) -> Candidates | Ranked:
         s = self.settings
         match name:
             case "penalties":

@@ -1,7 +1,7 @@
 """`Trace`: follows the likeliest tokens of one position through a chain, to say afterwards who removed which.
 
 Knows candidates and the names of samplers, not what samplers do. One pass over the scores gives the log-probabilities
-and the entropy before the chain; what the chain works out anyway (its k best, the sum of the draw) is taken from it.
+and the entropy before the chain; what the chain works out anyway (maxima of groups, the sum of the draw) is taken from it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from ..base import FORBIDDEN
 from ..odds import REMOVERS, Odds, packed
-from .candidates import Candidates, Floats
+from .candidates import Candidates, Floats, Ranked
 from .cuts import best_places
 
 FLOOR = np.float32(-200.0)
@@ -31,16 +31,17 @@ class Room:
 
 
 class Trace:
-    """One position. `row`: raw scores, shape (vocabulary,); `best`: its largest; `count`: how many tokens to follow."""
+    """One position. `every`: all candidates; `best`: their largest score; `count`: how many tokens to follow."""
 
-    def __init__(self, row: Floats, best: float, count: int, room: Room) -> None:
-        self.row = row
+    def __init__(self, every: Candidates, best: float, count: int, room: Room) -> None:
+        self.row = every.scores
         self.best = best
-        self.count = count
-        self.removed: dict[int, int] | None = None
-        """Token -> place in REMOVERS, likeliest first; None until somebody has to be followed."""
+        self.count = min(count, len(self.row))
+        likeliest = best_places(self.row, self.count, every.peaks)
+        self.removed = dict.fromkeys(likeliest[self.row[likeliest] > -np.inf].tolist(), 0)
+        """Token -> place in REMOVERS, likeliest first."""
         aside, odds = room.aside, room.odds
-        np.subtract(row, np.float32(best), out=aside)
+        np.subtract(self.row, np.float32(best), out=aside)
         np.maximum(aside, FLOOR, out=aside)
         np.exp(aside, out=odds)
         total = float(odds.sum())  # numpy sums pairwise: an error of about 1e-6
@@ -48,29 +49,19 @@ class Trace:
         self.log_total = math.log(total)
         self.entropy = max(self.log_total - float(aside.sum()) / total, 0.0)
 
-    def follow(self, name: str, before: Candidates, left: Candidates) -> None:
-        """Note whom the sampler `name` removed; it was given `before` and left `left`."""
-        if self.removed is None:
-            # top-k of untouched scores has just looked for the likeliest of all
-            near = left if name == "top_k" and before.scores is self.row and len(left.tokens) >= self.count else None
-            self.removed = self._likeliest(near)
+    def follow(self, name: str, left: Candidates | Ranked) -> None:
+        """Note whom the sampler `name` removed, `left` being what it left."""
         watched = [token for token, by in self.removed.items() if not by]
         there = _possible(left, watched)
         for token in watched:
             if token not in there:
                 self.removed[token] = NUMBER[name]
 
-    def _likeliest(self, near: Candidates | None = None) -> dict[int, int]:
-        scores = self.row if near is None else near.scores
-        places = best_places(scores, min(self.count, len(scores)))
-        places = places[scores[places] > -np.inf]
-        return dict.fromkeys((places if near is None else near.tokens[places]).tolist(), 0)
-
     def odds(self, chosen: int, left: Candidates, total: float | None = None) -> Odds:
         """Return what there was to choose from. `total`: sum of `left.odds()`, where it is known."""
         if total is None:
             total = float(left.odds().sum(dtype=np.float64))
-        removed = self._likeliest() if self.removed is None else self.removed
+        removed = self.removed
         likeliest = best_places(left.scores, min(self.count, len(left.tokens)))
         likeliest = likeliest[left.scores[likeliest] > FORBIDDEN / 2]
         for token in (*left.tokens[likeliest].tolist(), chosen):
@@ -91,12 +82,13 @@ class Trace:
         )
 
 
-def _possible(left: Candidates, tokens: list[int]) -> dict[int, float]:
+def _possible(left: Candidates | Ranked, tokens: list[int]) -> dict[int, float]:
     """Return token -> score of those among `tokens` that are left and possible."""
     if len(left.tokens) <= FEW:
         found = dict(zip(left.tokens.tolist(), left.scores.tolist(), strict=True))
         return {token: found[token] for token in tokens if found.get(token, -math.inf) > FORBIDDEN / 2}
     wanted = np.array(tokens, dtype=np.intp)
-    places, there = left.places(wanted)
-    pairs = zip(wanted[there].tolist(), left.scores[places].tolist(), strict=True)
+    sorted_ones = left.by_id()
+    places, there = sorted_ones.places(wanted)
+    pairs = zip(wanted[there].tolist(), sorted_ones.scores[places].tolist(), strict=True)
     return {token: score for token, score in pairs if score > FORBIDDEN / 2}
