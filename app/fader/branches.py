@@ -39,6 +39,14 @@ class Branches:
         several = (ids for ids in versions.values() if len(ids) > 1)
         return {node: (place + 1, len(ids)) for ids in several for place, node in enumerate(ids)}
 
+    def below(self, node: int) -> int:
+        """Return how many messages follow a message, on all branches."""
+        found = {node}
+        for twig in self.twigs():
+            if twig.parent in found:
+                found.add(twig.id)
+        return len(found) - 1
+
     def chosen(self, reply: Node) -> Chosen | None:
         """Return what a reply's tokens were chosen from, where that was noted."""
         return odds.unpacked(self.chat.store.odds(reply.id))
@@ -77,8 +85,7 @@ class Branches:
     def again(self, node: Node) -> None:
         """Ask a question, or the question of a reply, once more."""
         self._idle()
-        question = node if node.role == "user" else self._parent(node)
-        self.chat.run(question)
+        self.chat.run(self.question_of(node))
 
     def go_on(self, reply: Node) -> None:
         """Let the model go on from where a reply ends, on a branch beside it."""
@@ -114,6 +121,11 @@ class Branches:
         near = min(others, key=lambda other: (abs(other - node.id), other), default=None)
         self._stand_at(node.parent if near is None else latest(twigs, near))
 
+    def drop(self, reply: Node) -> None:
+        """Take a reply without a word away again; the conversation stands at its question."""
+        self.chat.store.cut(reply.id)
+        self._stand_at(reply.parent)
+
     def fork(self, node: Node) -> None:
         """Go on in a conversation of its own that holds what was said up to a message."""
         self._idle()
@@ -121,6 +133,17 @@ class Branches:
         self.chat.resume(made.id)
 
     # --- inside -------------------------------------------------------------------------------------------------------
+
+    def picked(self) -> None:
+        """Show the reply that was picked by hand."""
+        conversation = self.chat.conversation
+        assert conversation is not None
+        self.chat.leaf = self.chat.store.conversation(conversation.id).leaf
+        self.chat.viewer.path_changed()
+
+    def question_of(self, node: Node) -> Node:
+        """Return the question that a message is or answers."""
+        return node if node.role == "user" else self._parent(node)
 
     def _idle(self) -> None:
         if self.chat.turn is not None:

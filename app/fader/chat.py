@@ -18,12 +18,13 @@ from .branches import Branches
 from .metrics import Stats
 from .notices import notice_of
 from .odds import Chosen, packed
+from .picking import Picking
 from .store import Conversation, Node, Store
 from .switchboard import Switchboard, declared_cost
 from .turns import Engine as Engine
 from .turns import Turn as Turn
 from .turns import Viewer as Viewer
-from .turns import joined
+from .turns import joined, odds_budget
 
 FLUSH_S = 1.0
 """How much of a reply may be lost when the app is killed."""
@@ -53,6 +54,7 @@ class Chat:
         self.nanoseconds = nanoseconds
         self.new_id = new_id
         self.branches = Branches(self)
+        self.picking: Picking | None = None
         self.conversation: Conversation | None = None
         self.leaf: int | None = None
         self.turn: Turn | None = None
@@ -123,6 +125,8 @@ class Chat:
         if (notice := notice_of(event)) is not None:
             self.viewer.tell(notice)
         turn = self.turn
+        if self.picking is not None and self.picking.fold(event):
+            return
         if turn is None or event.request_id != turn.request.id:
             return
         turn.stats.fold(event)
@@ -135,12 +139,13 @@ class Chat:
             case Failed():
                 self._end(turn, "failed", event.ids or tuple(turn.stats.ids))
 
-    def look_ahead(self, typed: str, editing: bool = False) -> None:
+    def look_ahead(self, typed: str, edited: Node | None = None) -> None:
         """Let the idle engine evaluate what is certain of the next prompt; `typed` is what stands where it is typed."""
         if self.turn is not None:
             return
-        question = self.last_question() if editing else None
-        parent = question.parent if question is not None else self.leaf
+        if edited is not None and edited.role == "assistant":
+            return
+        parent = edited.parent if edited is not None else self.leaf
         try:
             before = self._messages(parent)
             draft = self._plan([*before, Message("user", typed)])
@@ -178,10 +183,11 @@ class Chat:
 
     def close(self) -> None:
         """Stop what runs and write what there is of it."""
+        if self.picking is not None:
+            self.picking.close()
         if self.turn is not None:
             self.engine.cancel(self.turn.request.id)
             self._write(self.turn, "cancelled", tuple(self.turn.stats.ids), self.turn.record())
-            self._keep_odds(self.turn)
             self.turn = None
         self._leave()
 
@@ -218,8 +224,11 @@ class Chat:
 
     def run(self, question: Node, begin: Message | None = None, given: Chosen | None = None) -> None:
         """Answer a question, with a reply that begins with `begin`; `given` has what that was chosen from."""
-        request = self._freeze(self._messages(question.id))
-        self._submit(question, msgspec.structs.replace(request, begin=begin), given)
+        self._submit(question, msgspec.structs.replace(self.request(question), begin=begin), given)
+
+    def request(self, question: Node) -> GenerationRequest:
+        """Return the turn that answers a question, with the switches as they stand. Raises FaderError."""
+        return self._freeze(self._messages(question.id))
 
     def _submit(self, question: Node, request: GenerationRequest, given: Chosen | None = None) -> None:
         self.leaf = question.id
@@ -253,7 +262,6 @@ class Chat:
     def _end(self, turn: Turn, state: str, ids: tuple[int, ...]) -> None:
         self.turn = None
         self._write(turn, state, ids, turn.record())
-        self._keep_odds(turn)
         self.viewer.turn_ended(turn)
         if not self.queue:
             return
@@ -278,17 +286,11 @@ class Chat:
     def _write(self, turn: Turn, state: str, ids: tuple[int, ...], record: bytes | None) -> None:
         try:
             self.store.update(turn.reply.id, content=turn.text, ids=ids, state=state, record=record)
+            if record is not None and (chosen := turn.chosen()) is not None:
+                self.store.keep_odds(turn.reply.id, packed(chosen), odds_budget(turn.request))
         except FaderError as error:
             if not turn.trouble or state != "streaming":
                 self.viewer.tell(error.failure)
             turn.trouble = True
             return
         turn.reply = msgspec.structs.replace(turn.reply, content=turn.text, ids=ids, state=state, record=record)
-
-    def _keep_odds(self, turn: Turn) -> None:
-        chosen = turn.chosen()
-        if chosen is not None:
-            try:
-                self.store.keep_odds(turn.reply.id, packed(chosen), turn.odds_budget())
-            except FaderError as error:
-                self.viewer.tell(error.failure)

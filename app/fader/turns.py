@@ -12,7 +12,7 @@ import msgspec
 from fader_backends.base import Message, SamplerSettings
 from fader_backends.errors import Failure
 from fader_plugins.logprobs import Logprobs
-from fader_plugins.turn import GenerationRequest
+from fader_plugins.turn import GenerationRequest, RunRecord
 
 from .metrics import Stats
 from .odds import NOTHING, Chosen
@@ -95,9 +95,7 @@ class Turn:
 
     def record(self) -> bytes:
         """Return the turn's record. Its messages are in the tree already, and would grow with every turn."""
-        record = self.stats.record()
-        bare = msgspec.structs.replace(record.request, messages=(), begin=None)
-        return msgspec.json.encode(msgspec.structs.replace(record, request=bare))
+        return bare(self.stats.record())
 
     def chosen(self) -> Chosen | None:
         """Return what the reply's tokens were chosen from so far; None when nobody asked for that."""
@@ -113,14 +111,21 @@ class Turn:
             forced=given.forced if known is given.odds else (),
         )
 
-    def odds_budget(self) -> int:
-        """Return how many bytes the notes of all replies may take in the store."""
-        return self.request.settings("logprobs", Logprobs).store_mib * 2**20
-
     @property
     def text(self) -> str:
         """The reply so far."""
         return self.stats.text
+
+
+def bare(record: RunRecord) -> bytes:
+    """Return a record for the store, without the messages, which the tree holds."""
+    request = msgspec.structs.replace(record.request, messages=(), begin=None)
+    return msgspec.json.encode(msgspec.structs.replace(record, request=request))
+
+
+def odds_budget(request: GenerationRequest) -> int:
+    """Return how many bytes the notes of all replies may take in the store."""
+    return request.settings("logprobs", Logprobs).store_mib * 2**20
 
 
 def joined(messages: Sequence[Message]) -> list[Message]:
