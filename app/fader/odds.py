@@ -49,7 +49,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     def then(self, token: int, odds: Odds | None, forced: bool) -> Chosen:
         """Return the tokens and one more, chosen from `odds`."""
         places = (*self.forced, len(self.ids)) if forced else self.forced
-        if odds is not None:
+        if odds is not None and forced:
             before = {one.token: one.logprob for one in odds.candidates()}
             odds = msgspec.structs.replace(odds, logprob=before.get(token, float("-inf")))
         return msgspec.structs.replace(self, ids=(*self.ids, token), odds=(*self.odds, odds), forced=places)

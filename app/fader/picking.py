@@ -40,6 +40,8 @@ class Picking:
         self.changed = changed
         self.offered: tuple[int, Odds] | None = None
         """The token that the model would take next, and what it was chosen from."""
+        self.proposed: dict[int, tuple[int, Odds]] = {}
+        """Place -> what was offered where a person then picked."""
         self.ended = False
         self.failure: Failure | None = None
         first = chat.request(question)
@@ -61,6 +63,7 @@ class Picking:
             self.ended, self.offered = True, None
             self.changed()
             return
+        self.proposed[len(self.chosen.ids)] = self.offered
         self.chosen = self.chosen.then(token, odds, forced=token != proposed)
         self.ask(EVERY)
 
@@ -76,7 +79,7 @@ class Picking:
         token, odds = self.chosen.ids[-1], self.chosen.odds[-1]
         assert odds is not None
         self.chosen = self.chosen.until(len(self.chosen.ids) - 1)
-        self.offered = token, odds
+        self.offered = self.proposed.get(len(self.chosen.ids), (token, odds))
         self._write("streaming")
         self.changed()
 
@@ -177,8 +180,14 @@ class Picking:
         """Return the record: settings and outcome; times would be those of a person thinking."""
         reason = "end" if self.ended else "cancelled"
         summary = self.chosen.summary()
-        numbers = Numbers(output_tokens=len(self.chosen.ids), surprise_bits=summary.bits, finish_reason=reason)
         record = self.last.record()
+        numbers = Numbers(
+            output_tokens=len(self.chosen.ids),
+            surprise_bits=summary.bits,
+            finish_reason=reason,
+            context_used=record.numbers.context_used,
+            context_length=record.numbers.context_length,
+        )
         return bare(msgspec.structs.replace(record, numbers=numbers, text=self.text, ids=self.chosen.ids, failure=None))
 
 
