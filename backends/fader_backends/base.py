@@ -54,6 +54,8 @@ class ContextSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     length: int = 0
     """Tokens; 0 means the model's own maximum, capped by free memory."""
+    enough: int = 0
+    """Where `length` is open: no more tokens than this will ever be needed, so a shorter context will do. 0: unknown."""
     rows: int = 4
     """How many sessions may be open at once."""
     batch: int = 512
