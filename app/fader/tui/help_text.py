@@ -38,8 +38,9 @@ KEYS: list[Section] = [
         ],
     ),
     (
-        "The marked message (j and k mark one; else the last)",
+        "The marked message",
         [
+            ("j k", "mark one; where none is marked, the last one is meant"),
             ("e", "edit it, yours or the model's, on a branch of its own; nothing is overwritten"),
             ("r", "ask again"),
             ("o", "let the model go on from where the reply ends"),
