@@ -30,6 +30,7 @@ EXPECTED = {
     "chain-cost": 0.5,
     "lookup-copy": 0.67,
     "lookup-prose": 1.03,
+    "logprobs-cost": 1.08,
     "full-chain-cost": 1.5,
     "turn2-vs-llama-server": 1.0,
     "tpot-vs-llama-server": 1.0,

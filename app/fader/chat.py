@@ -14,14 +14,17 @@ from fader_backends.base import Message
 from fader_backends.errors import EmptyPrompt, FaderError
 from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, RequestDraft, Token
 
+from .branches import Branches
 from .metrics import Stats
 from .notices import notice_of
+from .odds import Chosen, packed
+from .picking import Picking
 from .store import Conversation, Node, Store
 from .switchboard import Switchboard, declared_cost
 from .turns import Engine as Engine
 from .turns import Turn as Turn
 from .turns import Viewer as Viewer
-from .turns import joined, said
+from .turns import joined, odds_budget, said
 
 FLUSH_S = 1.0
 """How much of a reply may be lost when the app is killed."""
@@ -50,6 +53,8 @@ class Chat:
         self.seconds = seconds
         self.nanoseconds = nanoseconds
         self.new_id = new_id
+        self.branches = Branches(self)
+        self.picking: Picking | None = None
         self.conversation: Conversation | None = None
         self.leaf: int | None = None
         self.turn: Turn | None = None
@@ -67,7 +72,7 @@ class Chat:
             self.queue.append(text)
             self.viewer.queue_changed()
         else:
-            self._ask(text, self.leaf)
+            self.ask(text, self.leaf)
 
     def last_question(self) -> Node | None:
         """Return the last user message in view."""
@@ -75,15 +80,11 @@ class Chat:
 
     def edit_last(self, text: str) -> None:
         """Ask again in other words, on a branch beside the last question; what was there stays. Raises FaderError."""
-        question = self._idle_question("edited")
-        if not text.strip():
-            raise EmptyPrompt("There is nothing to send.", "", "Type a message, or press Esc to leave it as it was.")
-        self._ask(text, question.parent)
+        self.branches.edit(self._question("edited"), text)
 
     def regenerate(self) -> None:
         """Ask the last question once more; the earlier reply stays beside the new one. Raises FaderError."""
-        question = self._idle_question("asked again")
-        self._run(question)
+        self.branches.again(self._question("asked again"))
 
     def cancel(self) -> bool:
         """Stop the running reply and give waiting prompts back. Returns whether there was anything to stop."""
@@ -114,17 +115,6 @@ class Chat:
         self.conversation, self.leaf = found, found.leaf
         self.viewer.path_changed()
 
-    def show_version(self, reply: Node, step: int) -> Node | None:
-        """Go to an earlier or later reply to the same question; None when there is none. Raises FaderError."""
-        siblings = self.store.children(reply.conversation, reply.parent)
-        place = [node.id for node in siblings].index(reply.id) + step
-        if self.turn is not None or not 0 <= place < len(siblings):
-            return None
-        self.leaf = siblings[place].id
-        self.store.set_leaf(reply.conversation, self.leaf)
-        self.viewer.path_changed()
-        return siblings[place]
-
     def nodes(self) -> list[Node]:
         """Return the messages in view, first to last. Raises StoreError."""
         return self.store.path(self.leaf)
@@ -136,6 +126,8 @@ class Chat:
         if (notice := notice_of(event)) is not None:
             self.viewer.tell(notice)
         turn = self.turn
+        if self.picking is not None and self.picking.fold(event):
+            return
         if turn is None or event.request_id != turn.request.id:
             return
         turn.stats.fold(event)
@@ -148,12 +140,13 @@ class Chat:
             case Failed():
                 self._end(turn, "failed", event.ids or tuple(turn.stats.ids))
 
-    def look_ahead(self, typed: str, editing: bool = False) -> None:
+    def look_ahead(self, typed: str, edited: Node | None = None) -> None:
         """Let the idle engine evaluate what is certain of the next prompt; `typed` is what stands where it is typed."""
         if self.turn is not None:
             return
-        question = self.last_question() if editing else None
-        parent = question.parent if question is not None else self.leaf
+        if edited is not None and edited.role == "assistant":
+            return
+        parent = edited.parent if edited is not None else self.leaf
         try:
             before = self._messages(parent)
             draft = self._plan([*before, Message("user", typed)])
@@ -191,6 +184,8 @@ class Chat:
 
     def close(self) -> None:
         """Stop what runs and write what there is of it."""
+        if self.picking is not None:
+            self.picking.close()
         if self.turn is not None:
             self.engine.cancel(self.turn.request.id)
             self._write(self.turn, "cancelled", tuple(self.turn.stats.ids), self.turn.record())
@@ -199,15 +194,14 @@ class Chat:
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def _idle_question(self, what: str) -> Node:
+    def _question(self, what: str) -> Node:
         question = self.last_question()
-        if self.turn is not None:
-            raise FaderError("A reply is running.", "", "Press Esc to stop it first.")
         if question is None:
             raise FaderError(f"There is no message yet that could be {what}.", "", "Send one first.")
         return question
 
-    def _ask(self, text: str, parent: int | None) -> None:
+    def ask(self, text: str, parent: int | None) -> None:
+        """Put a question below `parent` and run it. Raises FaderError with nothing stored."""
         asked = Message("user", text)
         request = self._freeze([*self._messages(parent), asked])
         conversation = self.opened()
@@ -229,14 +223,19 @@ class Chat:
             self.conversation = self.store.create(self.board.profile.name)
         return self.conversation
 
-    def _run(self, question: Node) -> None:
-        self._submit(question, self._freeze(self._messages(question.id)))
+    def run(self, question: Node, begin: Message | None = None, given: Chosen | None = None) -> None:
+        """Answer a question, with a reply that begins with `begin`; `given` has what that was chosen from."""
+        self._submit(question, msgspec.structs.replace(self.request(question), begin=begin), given)
 
-    def _submit(self, question: Node, request: GenerationRequest) -> None:
+    def request(self, question: Node) -> GenerationRequest:
+        """Return the turn that answers a question, with the switches as they stand. Raises FaderError."""
+        return self._freeze(self._messages(question.id))
+
+    def _submit(self, question: Node, request: GenerationRequest, given: Chosen | None = None) -> None:
         self.leaf = question.id
         reply = self.store.add(question.conversation, question.id, "assistant", "", state="streaming")
         self.leaf, self.ahead = reply.id, None
-        self.turn = Turn(Stats(request=request), question, reply, self.seconds())
+        self.turn = Turn(Stats(request=request), question, reply, self.seconds(), given)
         self.viewer.turn_began(self.turn)
         self.engine.submit(request)
 
@@ -267,7 +266,7 @@ class Chat:
         text = self.queue.pop(0)
         self.viewer.queue_changed()
         try:
-            self._ask(text, self.leaf)
+            self.ask(text, self.leaf)
         except FaderError as error:
             self.queue.insert(0, text)
             self._give_back()
@@ -281,6 +280,8 @@ class Chat:
     def _write(self, turn: Turn, state: str, ids: tuple[int, ...], record: bytes | None) -> None:
         try:
             self.store.update(turn.reply.id, content=turn.text, ids=ids, state=state, record=record)
+            if record is not None and (chosen := turn.chosen()) is not None:
+                self.store.keep_odds(turn.reply.id, packed(chosen), odds_budget(turn.request))
         except FaderError as error:
             if not turn.trouble or state != "streaming":
                 self.viewer.tell(error.failure)

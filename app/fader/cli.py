@@ -6,6 +6,7 @@ Knows words on a command line and exit codes; what commands do is in `fader.comm
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -70,29 +71,23 @@ main.add_command(compare)
 @profile_option()
 @model_option()
 @option("--seed", type=click.IntRange(0, 2**64 - 1), group=SAMPLING, help="Same seed, same words (sampler.seed).")
-@option("--temp", type=float, group=SAMPLING, help="0 is greedy (sampler.temperature, and switches the sampler on).")
+@option(
+    "--temp",
+    "temperature",
+    type=float,
+    group=SAMPLING,
+    help="0 is greedy (sampler.temperature, and switches the sampler on).",
+)
 @option(
     "--max-tokens", type=click.IntRange(1), group=OUTPUT, help="Most tokens of the answer.  [default: the profile's]"
 )
-@option("--ignore-eos", is_flag=True, group=OUTPUT, help="Go on after the model's end token, for measurements.")
-@option("--json", "as_json", is_flag=True, group=OUTPUT, help="Print one object with the answer and all numbers.")
+@option("--ignore-eos", "ignore_end", is_flag=True, group=OUTPUT, help="Go on after the model's end token.")
+@option("--json", is_flag=True, group=OUTPUT, help="Print one object with the answer and all numbers.")
+@option("--logprobs", type=click.IntRange(1, 50), group=OUTPUT, metavar="N", help="In it, N candidates for each token.")
 @option("-o", "options", multiple=True, group=PLUGINS, metavar="PLUGIN.KEY=VALUE", help="Change a plugin's setting.")
 @option("--on", multiple=True, group=PLUGINS, metavar="PLUGIN", help="Switch a plugin on.")
 @option("--off", multiple=True, group=PLUGINS, metavar="PLUGIN", help="Switch a plugin off.")
-def run(
-    prompt: str | None,
-    system: str | None,
-    profile: str,
-    model: str | None,
-    seed: int | None,
-    temp: float | None,
-    max_tokens: int | None,
-    ignore_eos: bool,
-    as_json: bool,
-    options: tuple[str, ...],
-    on: tuple[str, ...],
-    off: tuple[str, ...],
-) -> int:
+def run(**given: Any) -> int:
     """Answer one question: the answer on stdout, everything else on stderr.
 
     \b
@@ -108,11 +103,7 @@ def run(
     from .commands.run import Asked
     from .commands.run import run as answer
 
-    asked = Asked(
-        prompt=prompt, system=system, profile=profile, model=model, json=as_json, seed=seed, temperature=temp,
-        options=options, on=on, off=off, max_tokens=max_tokens, ignore_end=ignore_eos,
-    )  # fmt: skip
-    return answer(asked, places())
+    return answer(Asked(**given), places())
 
 
 @main.group(cls=Frame)

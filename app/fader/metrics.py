@@ -10,9 +10,11 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from fader_backends.base import ContextSpec, ModelFacts
 from fader_backends.errors import Failure
+from fader_backends.odds import Odds, bits
 from fader_plugins.turn import (
     Adjusted,
     AnyEvent,
+    Begun,
     Difference,
     Drafted,
     DraftNumbers,
@@ -21,6 +23,7 @@ from fader_plugins.turn import (
     GenerationRequest,
     Loaded,
     Numbers,
+    Offered,
     Prefilled,
     Prepared,
     Rendered,
@@ -81,6 +84,12 @@ class Stats(msgspec.Struct, kw_only=True):
     adjusted: list[Adjusted] = []
     texts: list[str] = []
     ids: list[int] = []
+    """Of the reply so far, its given beginning included."""
+    begun: int = 0
+    odds: list[Odds] = []
+    """Of the generated tokens, when they were asked for."""
+    pieces: dict[int, bytes] = {}
+    offered: Offered | None = None
 
     def fold(self, event: AnyEvent) -> Stats:
         """Take one event of this turn in; return self."""
@@ -97,6 +106,11 @@ class Stats(msgspec.Struct, kw_only=True):
                 self.rendered_ns, self.prompt_tokens = event.at_ns, event.prompt_tokens
             case Trimmed():
                 self.trimmed = event
+            case Begun():
+                self.begun = len(event.ids)
+                self.ids.extend(event.ids)
+                self.pieces.update(event.pieces)
+                self._show(event.text, None)
             case Restored():
                 self.restored_ns, self.reused, self.difference = event.at_ns, event.reused, event.difference
                 self.reuse_tier, self.reuse_note = event.tier, event.note
@@ -106,6 +120,9 @@ class Stats(msgspec.Struct, kw_only=True):
                 self.prepared = event
             case Adjusted():
                 self.adjusted.append(event)
+            case Offered():
+                self.offered = event
+                self.pieces.update(event.pieces)
             case Drafted():
                 self._drafted(event)
             case Finished():
@@ -142,6 +159,9 @@ class Stats(msgspec.Struct, kw_only=True):
         self.output += 1
         self.drafted += event.drafted
         self.ids.append(event.token)
+        self.pieces.update(event.pieces)
+        if event.odds is not None:
+            self.odds.append(event.odds)
         self._show(event.text, event.at_ns)
         if self.first_ns is None:
             self.first_ns = event.at_ns
@@ -152,7 +172,7 @@ class Stats(msgspec.Struct, kw_only=True):
             self.step = event.step
         self.last_ns = event.at_ns
 
-    def _show(self, text: str, at_ns: int) -> None:
+    def _show(self, text: str, at_ns: int | None) -> None:
         self.texts.append(text)
         if text and self.visible_ns is None:
             self.visible_ns = at_ns
@@ -172,6 +192,7 @@ class Stats(msgspec.Struct, kw_only=True):
         finished = self.finished
         return Numbers(
             prompt_tokens=self.prompt_tokens,
+            begun_tokens=self.begun,
             reused_tokens=self.reused,
             processed_tokens=self.processed,
             output_tokens=self.output,
@@ -207,6 +228,7 @@ class Stats(msgspec.Struct, kw_only=True):
             context_used=finished.context_used if finished else (self.prompt_tokens or 0) + self.output,
             context_length=self.context.length if self.context else None,
             difference=self.difference,
+            surprise_bits=mean_bits(self.odds),
             finish_reason=finished.reason if finished else "failed" if self.failure else None,
         )
 
@@ -252,6 +274,11 @@ class Stats(msgspec.Struct, kw_only=True):
 def span(begin_ns: int | None, end_ns: int | None) -> float | None:
     """Return the milliseconds between two stamps, None where one is missing."""
     return None if begin_ns is None or end_ns is None else (end_ns - begin_ns) * MS
+
+
+def mean_bits(odds: Sequence[Odds]) -> float | None:
+    """Return the mean surprise in bits, None without tokens; perplexity is 2 to it."""
+    return sum(bits(one.logprob) for one in odds) / len(odds) if odds else None
 
 
 def percentile(samples: Sequence[float] | Iterable[float], percent: float) -> float | None:

@@ -14,6 +14,7 @@ from fader_plugins.turn import PluginState
 from . import __version__
 from .metrics import Stats
 from .models import sha256
+from .odds import Chosen
 from .why import Reason, why
 
 
@@ -24,6 +25,34 @@ class Gaps(msgspec.Struct, frozen=True, kw_only=True):
     p95: float | None
     n: int
     """How many gaps there were. Below 20 the p95 is a guess."""
+
+
+class CandidateReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A token that could have been chosen. Log-probabilities are natural ones."""
+
+    token: int
+    text: str
+    logprob: float
+    """Before the sampler chain."""
+    chain_logprob: float | None
+    """Among what the chain left; null when it was removed."""
+    removed_by: str | None
+    """The sampler that removed it."""
+
+
+class TokenReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One token of the answer."""
+
+    token: int
+    text: str
+    logprob: float
+    """Before the sampler chain."""
+    entropy: float
+    """Of all tokens before the chain, in nats."""
+    left: int
+    """How many candidates the chain left."""
+    candidates: list[CandidateReport]
+    """The likeliest before the chain and the likeliest left by it, likeliest (before) first; always the token itself."""
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +104,10 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """fader, python, and the libraries the backend names."""
     why: list[Reason]
     """Per mechanism that was on: what it saved and what that cost."""
+    surprise_bits: float | None = None
+    """Mean of -log2 of the tokens' probabilities before the chain; perplexity is 2 to it."""
+    logprobs: list[TokenReport] | None = None
+    """Per token what it was chosen from; null unless asked for."""
 
 
 def report(stats: Stats, hashes: Path) -> RunReport:
@@ -108,4 +141,33 @@ def report(stats: Stats, hashes: Path) -> RunReport:
         dropped_messages=numbers.dropped_messages,
         versions={"fader": __version__, "python": platform.python_version(), **(facts.versions if facts else {})},
         why=why(stats.record()),
+        surprise_bits=numbers.surprise_bits,
+        logprobs=token_reports(Chosen(ids=tuple(stats.ids[stats.begun :]), odds=tuple(stats.odds), pieces=stats.pieces))
+        if request.logprobs
+        else None,
     )
+
+
+def token_reports(chosen: Chosen) -> list[TokenReport]:
+    """Return what is known of each token."""
+    return [
+        TokenReport(
+            token=token,
+            text=chosen.label(token),
+            logprob=odds.logprob,
+            entropy=odds.entropy,
+            left=odds.left,
+            candidates=[
+                CandidateReport(
+                    token=one.token,
+                    text=chosen.label(one.token),
+                    logprob=one.logprob,
+                    chain_logprob=one.chain_logprob,
+                    removed_by=one.removed_by or None,
+                )
+                for one in odds.candidates()
+            ],
+        )
+        for token, odds in zip(chosen.ids, chosen.odds, strict=True)
+        if odds is not None
+    ]

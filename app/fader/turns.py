@@ -11,9 +11,11 @@ from typing import Protocol
 import msgspec
 from fader_backends.base import Message, SamplerSettings
 from fader_backends.errors import Failure
-from fader_plugins.turn import GenerationRequest
+from fader_plugins.logprobs import Logprobs
+from fader_plugins.turn import GenerationRequest, RunRecord
 
 from .metrics import Stats
+from .odds import NOTHING, Chosen
 from .store import Node
 
 
@@ -68,10 +70,12 @@ class Viewer(Protocol):
 class Turn:
     """One question and its running reply."""
 
-    def __init__(self, stats: Stats, question: Node, reply: Node, begun: float) -> None:
+    def __init__(self, stats: Stats, question: Node, reply: Node, begun: float, given: Chosen | None = None) -> None:
         self.stats = stats
         self.question = question
         self.reply = reply
+        self.given = given
+        """What the reply's given beginning was chosen from, where that is known."""
         self.stopping = False
         self.flushed = begun
         self.sampler = stats.request.sampler
@@ -91,9 +95,21 @@ class Turn:
 
     def record(self) -> bytes:
         """Return the turn's record. Its messages are in the tree already, and would grow with every turn."""
-        record = self.stats.record()
-        bare = msgspec.structs.replace(record.request, messages=())
-        return msgspec.json.encode(msgspec.structs.replace(record, request=bare))
+        return bare(self.stats.record())
+
+    def chosen(self) -> Chosen | None:
+        """Return what the reply's tokens were chosen from so far; None when nobody asked for that."""
+        stats, given = self.stats, self.given or NOTHING
+        if not self.request.logprobs or not stats.ids:
+            return None
+        ids = tuple(stats.ids)
+        known = given.odds if given.ids == ids[: stats.begun] else (None,) * stats.begun
+        return Chosen(
+            ids=ids,
+            odds=(*known, *stats.odds),
+            pieces={**given.pieces, **stats.pieces},
+            forced=given.forced if known is given.odds else (),
+        )
 
     @property
     def text(self) -> str:
@@ -110,6 +126,17 @@ def said(nodes: Sequence[Node]) -> list[Message]:
     failed = {node.parent for node in nodes if node.state == "failed" and not node.content}
     kept = [node for node in nodes if (node.content or node.role == "user") and node.id not in failed]
     return [Message(node.role, node.content, node.ids) for node in kept]
+
+
+def bare(record: RunRecord) -> bytes:
+    """Return a record for the store, without the messages, which the tree holds."""
+    request = msgspec.structs.replace(record.request, messages=(), begin=None)
+    return msgspec.json.encode(msgspec.structs.replace(record, request=request))
+
+
+def odds_budget(request: GenerationRequest) -> int:
+    """Return how many bytes the notes of all replies may take in the store."""
+    return request.settings("logprobs", Logprobs).store_mib * 2**20
 
 
 def joined(messages: Sequence[Message]) -> list[Message]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from .odds import Odds as Odds
 from .sampler_settings import BREAKERS as BREAKERS
 from .sampler_settings import FORBIDDEN as FORBIDDEN
 from .sampler_settings import ORDER as ORDER
@@ -71,6 +72,8 @@ class Pick(NamedTuple):
     token: int
     logprob: float
     """Natural log of its probability among the candidates left by the chain."""
+    odds: Odds | None = None
+    """What it was chosen from, where the chain was asked to say."""
 
 
 class Extension(NamedTuple):

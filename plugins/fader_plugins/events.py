@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from fader_backends.base import ContextSpec, Memory, ModelFacts, SamplerSettings
 from fader_backends.errors import Failure
+from fader_backends.odds import Odds
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -110,6 +111,15 @@ class Prepared(Event, frozen=True):
     """Tokens that were evaluated and not used."""
 
 
+class Begun(Event, frozen=True):
+    """The reply has a beginning that the request gave (`GenerationRequest.begin`): nothing of it was generated."""
+
+    ids: tuple[int, ...]
+    text: str
+    pieces: dict[int, bytes] = {}
+    """Bytes of the ids."""
+
+
 class Prefilled(Event, frozen=True):
     """A part of the prompt's new tokens has been evaluated."""
 
@@ -121,7 +131,7 @@ class Token(Event, frozen=True):
     """One generated token."""
 
     index: int
-    """0 for the first of the reply."""
+    """Its place in the reply's ids; 0 for the first, unless the request gave a beginning."""
     step: int
     """Which evaluation it came from; several tokens of one step were drafted."""
     token: int
@@ -129,6 +139,19 @@ class Token(Event, frozen=True):
     """What became visible with it; may be empty (half a character, a possible stop string)."""
     logprob: float
     drafted: bool = False
+    odds: Odds | None = None
+    """What it was chosen from, when the request asks for `logprobs`."""
+    pieces: dict[int, bytes] = {}
+    """Bytes of the candidates that no event of the turn has named yet: b"" for end tokens, no entry for other control tokens."""
+
+
+class Offered(Event, frozen=True):
+    """A token was chosen but not taken, because it is more surprising than the request allows; the turn ends here."""
+
+    token: int
+    odds: Odds
+    pieces: dict[int, bytes] = {}
+    """As in `Token`."""
 
 
 class Adjusted(Event, frozen=True):
@@ -157,7 +180,7 @@ class Drafted(Event, frozen=True):
     """Plugin -> what it had to say before this step."""
 
 
-FinishReason: TypeAlias = Literal["end", "stop", "length", "context", "cancelled"]
+FinishReason: TypeAlias = Literal["end", "stop", "length", "context", "cancelled", "surprise"]
 
 
 class Finished(Event, frozen=True):
@@ -198,8 +221,10 @@ AnyEvent: TypeAlias = (
     | Trimmed
     | Restored
     | Prepared
+    | Begun
     | Prefilled
     | Token
+    | Offered
     | Drafted
     | Adjusted
     | Finished

@@ -31,6 +31,7 @@ BUILT_IN = (
     "typeahead",
     "draft_model",
     "prompt_lookup",
+    "logprobs",
 )
 """Modules of this package, in the order they are registered."""
 SLOW_IMPORT_MS = 500.0

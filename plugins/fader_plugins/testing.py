@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from fader_backends.base import Backend, Extension, Message, Scores, Session
 
-from .turn import AnyEvent, Failed, Finished, GenerationRequest, RequestDraft, Restored, Token
+from .turn import AnyEvent, Begun, Failed, Finished, GenerationRequest, RequestDraft, Restored, Token
 
 CLOCK = datetime(2026, 1, 2, 3, 4, 5)
 Turns: TypeAlias = Callable[[GenerationRequest], Sequence[AnyEvent]]
@@ -104,7 +104,7 @@ def reply(events: Sequence[AnyEvent]) -> tuple[str, tuple[int, ...]]:
     end = events[-1]
     assert not isinstance(end, Failed), f"the turn failed: {end.failure}"
     assert isinstance(end, Finished), f"the turn did not end: {end}"
-    return "".join(event.text for event in events if isinstance(event, Token)) + end.text, end.ids
+    return "".join(event.text for event in events if isinstance(event, Begun | Token)) + end.text, end.ids
 
 
 def check_toggles(

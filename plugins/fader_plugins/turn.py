@@ -15,6 +15,7 @@ from fader_backends.errors import BadValue, Failure
 
 from .events import Adjusted as Adjusted
 from .events import AnyEvent as AnyEvent
+from .events import Begun as Begun
 from .events import Difference as Difference
 from .events import Draft as Draft
 from .events import Drafted as Drafted
@@ -24,6 +25,7 @@ from .events import Finished as Finished
 from .events import FinishReason as FinishReason
 from .events import Loaded as Loaded
 from .events import Loading as Loading
+from .events import Offered as Offered
 from .events import PluginFault as PluginFault
 from .events import Prefilled as Prefilled
 from .events import Prepared as Prepared
@@ -88,6 +90,12 @@ class RequestDraft(msgspec.Struct, kw_only=True):
     stop: list[str] = []
     ignore_end: bool = False
     """Go on after end-of-generation tokens; for measurements of fixed length."""
+    begin: Message | None = None
+    """What the reply begins with: its ids, or its text where it has none. The model goes on from there."""
+    logprobs: int = 0
+    """Of how many likeliest candidates each token tells (`Token.odds`); 0 is none."""
+    until_bits: float | None = None
+    """End the reply before a token whose surprise is above this many bits, and say which (`Offered`); needs `logprobs`."""
     now: datetime
     """The clock the chat template sees; fixed per conversation so that a date cannot break the prefix."""
     profile: str = ""
@@ -115,6 +123,9 @@ class RequestDraft(msgspec.Struct, kw_only=True):
             when_full=self.when_full,
             stop=tuple(self.stop),
             ignore_end=self.ignore_end,
+            begin=self.begin,
+            logprobs=self.logprobs,
+            until_bits=self.until_bits,
             now=self.now,
             profile=self.profile,
             plugins=dict(self.plugins),
@@ -137,6 +148,9 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     when_full: WhenFull = "stop"
     stop: tuple[str, ...]
     ignore_end: bool
+    begin: Message | None = None
+    logprobs: int = 0
+    until_bits: float | None = None
     now: datetime
     profile: str
     plugins: dict[str, PluginState]
@@ -177,6 +191,9 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     """A turn in numbers, as `fader.metrics.Stats` defines them. None: not known (yet), or undefined."""
 
     prompt_tokens: int | None = None
+    """All that was there before the first token: the messages, and what the reply was given to begin with."""
+    begun_tokens: int = 0
+    """Of these, the reply's given beginning."""
     reused_tokens: int | None = None
     processed_tokens: int = 0
     """New prompt tokens evaluated so far."""
@@ -225,6 +242,8 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     context_used: int | None = None
     context_length: int | None = None
     difference: Difference | None = None
+    surprise_bits: float | None = None
+    """Mean of -log2 of the generated tokens' probabilities before the chain; None when nobody asked for `logprobs`."""
     finish_reason: str | None = None
     """A FinishReason, or "failed"; None while the turn runs."""
 

@@ -57,8 +57,8 @@ def test_versions_of_a_reply(desk: Desk) -> None:
     desk.reply("other")
     assert desk.seen() == ["one", "other"]
     last = desk.chat.nodes()[-1]
-    assert desk.chat.show_version(last, 1) is None
-    earlier = desk.chat.show_version(last, -1)
+    assert desk.chat.branches.show_version(last, 1) is None
+    earlier = desk.chat.branches.show_version(last, -1)
     assert earlier is not None
     assert desk.seen() == ["one", "first"]
     desk.chat.send("two")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from fader.commands.run import as_error, tell, whole_prompt
 from fader.notices import left_out
 from fader.paths import Paths
 from fader.profiles import Profile
-from fader.report import RunReport
+from fader.report import CandidateReport, RunReport, TokenReport
 from fader.why import Reason
 from fader_backends.errors import ModelMissing, UnknownName
 from fader_plugins.turn import Trimmed
@@ -53,7 +54,9 @@ def test_max_tokens_and_going_on_after_the_end(fader: Fader) -> None:
     assert (report["finish_reason"], report["output_tokens"]) == ("length", 9)
 
 
-REPORT_FIELDS = [field.name for kind in (RunReport, Reason) for field in msgspec.structs.fields(kind)]
+REPORT_FIELDS = [
+    field.name for kind in (RunReport, Reason, TokenReport, CandidateReport) for field in msgspec.structs.fields(kind)
+]
 
 
 def test_the_json_object_is_an_interface(fader: Fader) -> None:
@@ -62,7 +65,7 @@ def test_the_json_object_is_an_interface(fader: Fader) -> None:
     assert " ".join(json.loads(result.stdout)) == (
         "text finish_reason backend model model_sha256 profile seed plugins prompt_tokens reused_tokens processed_tokens "
         "output_tokens ids ttft_ms ttft_parts tpot_ms itl_ms e2e_ms prefill_tps decode_tps kv_bytes rss_peak_bytes "
-        "load_ms dropped_messages versions why"
+        "load_ms dropped_messages versions why surprise_bits logprobs"
     )
     report = msgspec.json.decode(result.stdout, type=RunReport)
     assert (report.text, report.finish_reason, report.backend, report.profile) == ("hello", "end", "echo", "echo")
@@ -87,6 +90,42 @@ def test_the_json_object_is_an_interface(fader: Fader) -> None:
 def test_the_json_object_is_documented() -> None:
     text = (Path(__file__).parents[2] / "app" / "RUN_JSON.md").read_text(encoding="utf-8")
     assert [name for name in REPORT_FIELDS if f"`{name}`" not in text] == []
+
+
+def test_logprobs_tell_what_each_token_was_chosen_from(fader: Fader) -> None:
+    """Five tokens, each with its candidates; without a chain, before and after are the same."""
+    off = [part for key in ("top_k=0", "top_p=1", "min_p=0") for part in ("-o", f"sampler.{key}")]
+    asked = ("hello", "--json", "--logprobs", "3", "--seed", "1", "--temp", "1", *off)
+    report = msgspec.json.decode(echo(fader, *asked).stdout, type=RunReport)
+    assert report.logprobs is not None
+    assert [one.token for one in report.logprobs] == list(report.ids)
+    assert "".join(one.text for one in report.logprobs if len(one.text) == 1).startswith(report.text[0])
+    for one in report.logprobs:
+        assert len(one.candidates) in (3, 4)
+        assert one.token in [candidate.token for candidate in one.candidates]
+        for candidate in one.candidates:
+            assert candidate.removed_by is None
+            assert candidate.chain_logprob == pytest.approx(candidate.logprob, abs=1e-5)
+    mean = -sum(one.logprob for one in report.logprobs) / len(report.logprobs) / math.log(2)
+    assert report.surprise_bits == pytest.approx(mean)
+
+
+def test_without_logprobs_there_are_none(fader: Fader) -> None:
+    report = json.loads(echo(fader, "hello", "--json").stdout)
+    assert (report["logprobs"], report["surprise_bits"]) == (None, None)
+
+
+@pytest.mark.parametrize("count", ["0", "51", "many"])
+def test_logprobs_have_bounds(fader: Fader, count: str) -> None:
+    result = echo(fader, "hello", "--json", "--logprobs", count)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--logprobs" in result.stderr
+
+
+def test_logprobs_need_json(fader: Fader) -> None:
+    result = echo(fader, "hello", "--logprobs", "5")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--logprobs needs --json. Add --json" in result.stderr
 
 
 def test_settings_are_typed_by_the_plugin(fader: Fader) -> None:

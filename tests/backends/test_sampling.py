@@ -132,7 +132,7 @@ def test_off_value_is_the_identity(off: dict[str, Any]) -> None:
 def test_greedy_takes_the_lowest_of_the_best() -> None:
     """Temperature 0 keeps one candidate, and of equal ones the lower id, with certainty."""
     pick = chain(SamplerSettings(seed=9))(floats([1, 5, 5, 2]), [])
-    assert pick == (1, 0.0)
+    assert pick[:2] == (1, 0.0)
 
 
 @FEW
@@ -238,7 +238,7 @@ def test_scores_that_cannot_be_sampled(bad: list[float], temperature: float) -> 
 def test_a_tiny_temperature_is_greedy(temperature: float) -> None:
     """However close to zero, the best token is chosen and nothing overflows."""
     scores = floats([3.0, -20.0, 6.5, 6.0])
-    assert chain(SamplerSettings(temperature=temperature))(scores, []) == (2, 0.0)
+    assert chain(SamplerSettings(temperature=temperature))(scores, [])[:2] == (2, 0.0)
 
 
 @pytest.mark.parametrize(

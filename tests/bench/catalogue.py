@@ -110,6 +110,15 @@ ALL = (
         "lookup_copy:lookup_prose",
     ),
     Bench(
+        "logprobs-cost",
+        "TPOT with what each token was chosen from noted and stored, 128 tokens",
+        "the same without",
+        "ms",
+        1.08,
+        "ratio",
+        "logprobs_cost:logprobs_cost",
+    ),
+    Bench(
         "full-chain-cost",
         "sampler chain per token, 150,000 entries, every sampler on",
         "",

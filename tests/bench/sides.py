@@ -24,6 +24,7 @@ import psutil
 import tomli_w
 from fader.headless import Headless
 from fader.metrics import Stats
+from fader.odds import Chosen
 from fader.profiles import ContextTable, Profile
 from fader.switchboard import Switchboard
 from fader_backends.base import Message
@@ -61,6 +62,8 @@ class Reply(NamedTuple):
     text: str
     ids: tuple[int, ...]
     numbers: Numbers
+    chosen: Chosen | None = None
+    """What its tokens were chosen from, with the switch `logprobs`."""
 
 
 class Local:
@@ -90,7 +93,8 @@ class Local:
             stats.fold(event)
         if stats.failure is not None or stats.finished is None:
             raise RuntimeError(f"The turn did not end well: {stats.failure}")
-        return Reply(stats.text, stats.finished.ids, stats.numbers())
+        chosen = Chosen(ids=tuple(stats.ids), odds=tuple(stats.odds), pieces=stats.pieces) if stats.odds else None
+        return Reply(stats.text, stats.finished.ids, stats.numbers(), chosen)
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
         """Return the ids of a prompt. A turn must have run before."""

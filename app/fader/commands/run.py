@@ -23,7 +23,7 @@ import click
 import fader_backends.errors as errors
 import msgspec
 from fader_backends.base import Message
-from fader_backends.errors import BadValue, EmptyPrompt, FaderError, Failure, NotSupported
+from fader_backends.errors import BadValue, EmptyPrompt, FaderError, Failure, NotSupported, UsageError
 from fader_plugins.turn import (
     AnyEvent,
     Failed,
@@ -70,6 +70,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     off: Sequence[str] = ()
     max_tokens: int | None = None
     ignore_end: bool = False
+    logprobs: int | None = None
+    """Of how many candidates per token the object of `--json` tells."""
 
 
 def run(asked: Asked, paths: Paths) -> int:
@@ -151,6 +153,11 @@ def throw_switches(board: Switchboard, asked: Asked) -> None:
         board.set("sampler", "temperature", asked.temperature)
     if asked.seed is not None:
         board.set("sampler", "seed", asked.seed)
+    if asked.logprobs is not None:
+        if not asked.json:
+            raise UsageError("--logprobs needs --json.", "", "Add --json: the candidates are part of its object.")
+        board.switch("logprobs", True)
+        board.set("logprobs", "top", asked.logprobs)
     for option in asked.options:
         place, equals, value = option.partition("=")
         plugin, dot, key = place.strip().partition(".")

@@ -20,6 +20,7 @@ from fader_plugins.turn import AnyEvent, GenerationRequest
 
 from .ahead import Ahead
 from .announce import Announcer, difference_of
+from .beginning import beginning
 from .faults import Faults
 from .fitting import fit
 from .model import LoadedModel
@@ -194,14 +195,18 @@ class Engine:
             hooks = self._hooks(request)
             if fresh:
                 hooks.engine_ready(request, backend)
-            prompt = self.tell.fitted(request, fit(backend, request))
+            begun = beginning(backend, request)
+            prompt = self.tell.fitted(request, fit(backend, request, begun.ids))
             session = self._sessions.take(backend, request.owner, partial(hooks.make_room, backend))
             take_over(session, request, prompt, self._rows)
             difference = difference_of(backend, session.tokens, prompt)
             reuse, by = hooks.restore_prefix(request, session, prompt, backend)
             self.tell.prepared(request, self._ahead.account(request.owner, reuse.tokens))
             self.tell.restored(request, len(prompt), reuse, by, difference)
-            self._rows.append(Row(request, backend, session, prompt, reuse.tokens, hooks, self.emit, self.clock))
+            row = Row(request, backend, session, prompt, reuse.tokens, hooks, self.emit, self.clock, begun)
+            self._rows.append(row)
+            if row.reason:
+                self._end(row)
         except Interrupted:
             self._cancelled.discard(request.id)
             self.tell.finished(request, "cancelled")
@@ -233,8 +238,9 @@ class Engine:
         request = row.request
         self._sessions.keep(request.owner, row.session)
         self._cancelled.discard(request.id)
-        self.tell.finished(request, row.reason or "cancelled", text, ids, len(row.prompt) + len(ids))
-        row.hooks.keep_prefix(request, row.session, row.backend)
+        self.tell.finished(request, row.reason or "cancelled", text, ids, len(row.prompt) + len(ids) - row.begun)
+        if row.reason != "surprise":  # the reply goes on in a moment, and what it holds is in its session
+            row.hooks.keep_prefix(request, row.session, row.backend)
 
     def _fail(self, row: Row, error: Exception) -> None:
         self._rows.remove(row)

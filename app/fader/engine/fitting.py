@@ -26,19 +26,19 @@ class Fitted(NamedTuple):
     """By how many tokens the prompt is shorter for it."""
 
 
-def fit(backend: Backend, request: GenerationRequest) -> Fitted:
-    """Return the prompt, without the oldest messages where they do not fit and may go.
+def fit(backend: Backend, request: GenerationRequest, begun: Sequence[int] = ()) -> Fitted:
+    """Return the prompt and after it `begun`, without the oldest messages where they do not fit and may go.
 
     Messages go turn by turn (a question and what answers it), as few as it takes until the rest and room for the reply
     fit; the system prompt and the last question always stay. Raises ContextFull as the request's `when_full` says.
     """
-    length = backend.context.length
+    length = backend.context.length - len(begun)
     prompt = backend.chat(request.messages, request.now)
     room = length - reserve(request, length)
     if len(prompt) <= room or (request.when_full == "stop" and len(prompt) < length):
-        return Fitted(prompt)
+        return Fitted([*prompt, *begun])
     if request.when_full == "stop":
-        raise _full(len(prompt), length, "Nothing was cut.")
+        raise _full(len(prompt) + len(begun), length + len(begun), "Nothing was cut.")
     kept, shorter = request.messages, prompt
     choices = shortened(request.messages)
     low, high = 0, len(choices)
@@ -50,10 +50,10 @@ def fit(backend: Backend, request: GenerationRequest) -> Fitted:
         kept, shorter = best, backend.chat(best, request.now)
     dropped, tokens = len(request.messages) - len(kept), len(prompt) - len(shorter)
     if request.when_full == "drop_oldest" and len(shorter) < length:
-        return Fitted(shorter, dropped, tokens)
+        return Fitted([*shorter, *begun], dropped, tokens)
     if len(shorter) >= length or not dropped:
         alone = "" if not dropped else f" Without its {dropped} oldest messages it still takes {len(shorter):,}."
-        raise _full(len(prompt), length, f"Nothing was cut.{alone}")
+        raise _full(len(prompt) + len(begun), length + len(begun), f"Nothing was cut.{alone}")
     raise ContextFull(
         f"The prompt takes {len(prompt):,} tokens; with room for the reply the context of {length:,} has place for {room:,}.",
         f"Leaving out the {dropped} oldest messages would free {tokens:,} tokens. Nothing was cut.",

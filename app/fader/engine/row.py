@@ -11,10 +11,22 @@ from itertools import takewhile
 import numpy as np
 from fader_backends.base import Backend, Extension, Pick, SamplerSettings, Scores, Session
 from fader_backends.errors import NotSupported
+from fader_backends.odds import bits
 from fader_backends.sampling import chain
 from fader_plugins.calls import Hooks, common
-from fader_plugins.turn import Adjusted, AnyEvent, Drafted, FinishReason, GenerationRequest, Prefilled, Token
+from fader_plugins.turn import (
+    Adjusted,
+    AnyEvent,
+    Begun,
+    Drafted,
+    FinishReason,
+    GenerationRequest,
+    Offered,
+    Prefilled,
+    Token,
+)
 
+from .beginning import Beginning, follow
 from .constrained import constraint_of
 from .decode import Step, decode, nothing
 from .text import TextStream
@@ -23,7 +35,8 @@ from .text import TextStream
 class Row:
     """One running turn.
 
-    `session` holds the first `held` tokens of `prompt`; `emit` gets Prefilled and Token events; `clock` is in nanoseconds.
+    `session` holds the first `held` tokens of `prompt`, which ends with what the reply begins with (`begun`); `emit` gets
+    Prefilled and Token events; `clock` is in nanoseconds.
     """
 
     def __init__(
@@ -36,20 +49,25 @@ class Row:
         hooks: Hooks,
         emit: Callable[[AnyEvent], None],
         clock: Callable[[], int],
+        begun: Beginning = Beginning(),  # noqa: B008 - a value
     ) -> None:
         self.request = request
         self.backend = backend
         self.session = session
         self.prompt = prompt
+        self.begun = len(begun.ids)
         self.hooks = hooks
         self.emit = emit
         self.clock = clock
         self.stream = TextStream(request.stop)
-        self.ids: list[int] = []
-        self.reason: FinishReason | None = None
+        self.ids = list(begun.ids)
+        self.reason: FinishReason | None = "end" if begun.ended else None
         self.steps = 0
         self._constraint = constraint_of(backend, request.sampler)
-        self._sample = chain(request.sampler, backend, backend.facts.vocabulary, self._constraint)
+        self._sample = chain(
+            request.sampler, backend, backend.facts.vocabulary, self._constraint, watch=request.logprobs
+        )
+        self._named: set[int] = set()
         self._sampled_ns: int | None = None
         self._draft_ns = 0
         self._verify_ns = 0
@@ -62,6 +80,11 @@ class Row:
         self._step: Step = next(self._generator)
         self._done = 0
         self._scores: list[Scores] = []
+        follow(self._constraint, begun)
+        if begun.ids:
+            pieces = {token: backend.piece(token) for token in begun.ids}
+            text = self.stream.begin(b"".join(pieces[token] for token in begun.ids))
+            emit(Begun(request_id=request.id, at_ns=clock(), ids=begun.ids, text=text, pieces=pieces))
 
     @property
     def remaining(self) -> int:
@@ -144,6 +167,11 @@ class Row:
 
     def _accept(self, pick: Pick, at_ns: int, drafted: bool) -> None:
         request = self.request
+        pieces = self._pieces(pick)
+        if request.until_bits is not None and pick.odds is not None and bits(pick.odds.logprob) > request.until_bits:
+            self.emit(Offered(request_id=request.id, at_ns=at_ns, token=pick.token, odds=pick.odds, pieces=pieces))
+            self.reason = "surprise"
+            return
         if pick.token in self.backend.end_tokens and not request.ignore_end:
             self.reason = "end"
             return
@@ -159,14 +187,25 @@ class Row:
                 text=text,
                 logprob=pick.logprob,
                 drafted=drafted,
+                odds=pick.odds,
+                pieces=pieces,
             )
         )
         if self.stream.stopped:
             self.reason = "stop"
-        elif request.max_tokens is not None and len(self.ids) >= request.max_tokens:
+        elif request.max_tokens is not None and len(self.ids) - self.begun >= request.max_tokens:
             self.reason = "length"
-        elif len(self.prompt) + len(self.ids) >= self.backend.context.length:
+        elif len(self.prompt) + len(self.ids) - self.begun >= self.backend.context.length:
             self.reason = "context"
+
+    def _pieces(self, pick: Pick) -> dict[int, bytes]:
+        """Return the bytes of candidates that were not named before; end tokens have none, other control tokens no entry."""
+        if pick.odds is None:
+            return {}
+        new = set(pick.odds.ids()) - self._named
+        self._named |= new
+        pieces = {token: self.backend.piece(token) for token in new}
+        return {token: piece for token, piece in pieces.items() if piece or token in self.backend.end_tokens}
 
     def adjust(self, sampler: SamplerSettings) -> None:
         """Use other sampler settings from the next token on. Raises BadValue, UnknownName with nothing changed."""
@@ -185,7 +224,7 @@ class Row:
         if self.stream.stopped:
             ids = self._cut_ids()
         try:
-            self.session.rewind(common(self.session.tokens, [*self.prompt, *ids]))
+            self.session.rewind(common(self.session.tokens, [*self.prompt, *ids[self.begun :]]))
         except NotSupported:  # the reply is right all the same; the next turn evaluates it again
             self.session.rewind(0)
         return self.stream.flush(), ids

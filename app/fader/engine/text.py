@@ -26,6 +26,11 @@ class TextStream:
         self.kept = 0
         """How many of the bytes fed so far belong to the text (all of them, unless stopped)."""
 
+    def begin(self, piece: bytes) -> str:
+        """Take bytes that are there already, in which stop strings mean nothing; return the text that is certain."""
+        self.kept += len(piece)
+        return self.decoder.decode(piece)
+
     def feed(self, piece: bytes) -> str:
         """Take the bytes of one token; return the text that is certain now."""
         if self.stopped:

@@ -5,6 +5,6 @@ Knows nothing of models, engines or screens.
 
 from .comparisons import Choice, Listed
 from .conversations import Store
-from .values import Conversation, Hit, Node, State
+from .values import Conversation, Hit, Node, State, Twig
 
-__all__ = ["Choice", "Conversation", "Hit", "Listed", "Node", "State", "Store"]
+__all__ = ["Choice", "Conversation", "Hit", "Listed", "Node", "State", "Store", "Twig"]

@@ -16,19 +16,10 @@ from typing import Any
 from fader_backends.base import Role
 from fader_backends.errors import StoreError, UnknownName
 
-from . import owner, search
+from . import branches, odds, owner, rows, search
 from .comparisons import Comparisons
 from .database import guarded, open_database, suspect
-from .values import Conversation, Hit, Node, clean, from_micros, pack_ids, title_of, to_micros, unpack_ids
-
-_NODE = (
-    "SELECT m.id, m.conversation, m.parent, m.role, m.content, m.ids, m.state, m.created, m.record, m.owner "
-    "FROM message AS m"
-)
-_CONVERSATION = (
-    "SELECT id, title, profile, created, updated, clock, leaf, "
-    "(SELECT count(*) FROM message WHERE conversation = c.id) AS messages FROM conversation AS c"
-)
+from .values import Conversation, Hit, Node, Twig, clean, pack_ids, title_of, to_micros
 
 
 class Store(Comparisons):
@@ -92,15 +83,16 @@ class Store(Comparisons):
 
     def conversation(self, id: str) -> Conversation:  # noqa: A002
         """Return one conversation. Raises UnknownName."""
-        if rows := self._read(f"{_CONVERSATION} WHERE id = ?", (clean(id),)):
-            return _conversation(rows[0])
+        if found := self._read(f"{rows.CONVERSATION} WHERE id = ?", (clean(id),)):
+            return rows.conversation_of(found[0])
         recent = self._read("SELECT id FROM conversation ORDER BY updated DESC LIMIT 5", ())
         raise UnknownName("conversation", id, [row[0] for row in recent])
 
     def conversations(self, limit: int = 200) -> list[Conversation]:
         """Return conversations that have messages, the one changed last first."""
-        rows = self._read(f"{_CONVERSATION} WHERE messages > 0 ORDER BY updated DESC, rowid DESC LIMIT ?", (limit,))
-        return [_conversation(row) for row in rows]
+        order = "ORDER BY updated DESC, rowid DESC LIMIT ?"
+        found = self._read(f"{rows.CONVERSATION} WHERE messages > 0 {order}", (limit,))
+        return [rows.conversation_of(row) for row in found]
 
     def last(self) -> Conversation | None:
         """Return the conversation changed last."""
@@ -151,16 +143,16 @@ class Store(Comparisons):
         content, micros = clean(content), to_micros(self._now())
         holder = owner.me() if state == "streaming" else None
         with self._writing() as db:
-            rows = db.execute(
+            found = db.execute(
                 "UPDATE message SET content = ?, ids = ?, state = ?, record = coalesce(?, record), owner = ? "
                 "WHERE id = ? RETURNING conversation, role",
                 (content, pack_ids(ids), state, record, holder, node),
             ).fetchall()
-            if not rows:
+            if not found:
                 raise self._missing(node)
-            db.execute("UPDATE conversation SET updated = ? WHERE id = ?", (micros, rows[0][0]))
+            db.execute("UPDATE conversation SET updated = ? WHERE id = ?", (micros, found[0][0]))
             if self._indexed and state != "streaming":
-                search.index(db, node, rows[0][1], content)
+                search.index(db, node, found[0][1], content)
 
     def set_leaf(self, conversation: str, node: int | None) -> None:
         """Make `node` the message the conversation stands at; None is before its first message."""
@@ -176,15 +168,41 @@ class Store(Comparisons):
             "WITH RECURSIVE up (id, parent, depth) AS (SELECT id, parent, 0 FROM message WHERE id = ? UNION ALL "
             "SELECT above.id, above.parent, depth + 1 FROM message AS above JOIN up ON above.id = up.parent) "
         )
-        rows = self._read(f"{climb}{_NODE} JOIN up ON m.id = up.id ORDER BY depth DESC", (node,))
-        if not rows:
+        found = self._read(f"{climb}{rows.NODE} JOIN up ON m.id = up.id ORDER BY depth DESC", (node,))
+        if not found:
             raise self._missing(node)
-        return [_node(row) for row in rows]
+        return [rows.node_of(row) for row in found]
 
     def children(self, conversation: str, node: int | None) -> list[Node]:
         """Return the messages directly below `node` (None: the first messages), oldest first."""
-        rows = self._read(f"{_NODE} WHERE conversation = ? AND parent IS ? ORDER BY id", (conversation, node))
-        return [_node(row) for row in rows]
+        found = self._read(f"{rows.NODE} WHERE conversation = ? AND parent IS ? ORDER BY id", (conversation, node))
+        return [rows.node_of(row) for row in found]
+
+    def twigs(self, conversation: str) -> list[Twig]:
+        """Return the shape of a conversation: every message without most of its text, oldest first."""
+        with self._lock, guarded(self._path):
+            return branches.twigs(self._db, conversation)
+
+    def cut(self, node: int) -> None:
+        """Delete a message with everything below it."""
+        gone = self._node(node)
+        with self._writing() as db:
+            self._belongs(db, gone.conversation, node)
+            branches.cut(db, node, self._indexed)
+
+    def fork(self, node: int) -> Conversation:
+        """Copy the messages from the first one down to `node` into a conversation of its own, and return that."""
+        path = self.path(node)
+        source = self.conversation(path[0].conversation)
+        made = self.create(source.profile)
+        with self._writing() as db:
+            leaf = branches.copy(db, [one.id for one in path], made.id)
+            db.execute(
+                "UPDATE conversation SET title = ?, clock = ?, leaf = ? WHERE id = ?",
+                (source.title, source.clock.isoformat(), leaf, made.id),
+            )
+            self._indexed = search.prepare(db)
+        return self.conversation(made.id)
 
     def search(self, text: str, limit: int = 50) -> list[Hit]:
         """Return messages that hold all words of `text` (the last one may be a beginning), best first."""
@@ -196,6 +214,19 @@ class Store(Comparisons):
             found = self.conversation(node.conversation)
             hits.append(Hit(conversation=found, node=node.id, role=node.role, snippet=match.snippet))
         return hits
+
+    # --- what tokens were chosen from ---------------------------------------------------------------------------------
+
+    def keep_odds(self, node: int, data: bytes, budget: int) -> None:
+        """Keep what a reply's tokens were chosen from; the oldest of all make room where `budget` bytes are not enough."""
+        with self._writing() as db:
+            if db.execute("SELECT 1 FROM message WHERE id = ?", (node,)).fetchone():
+                odds.put(db, node, data, budget)
+
+    def odds(self, node: int) -> bytes | None:
+        """Return what is kept of a reply's tokens."""
+        with self._lock, guarded(self._path):
+            return odds.get(self._db, node)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
@@ -228,8 +259,8 @@ class Store(Comparisons):
             return self._db.execute(query, values).fetchall()
 
     def _node(self, node: int) -> Node:
-        if rows := self._read(f"{_NODE} WHERE m.id = ?", (node,)):
-            return _node(rows[0])
+        if found := self._read(f"{rows.NODE} WHERE m.id = ?", (node,)):
+            return rows.node_of(found[0])
         raise self._missing(node)
 
     def _belongs(self, db: sqlite3.Connection, conversation: str, node: int | None) -> None:
@@ -242,33 +273,3 @@ class Store(Comparisons):
 
     def _missing(self, node: int) -> StoreError:
         return StoreError(f"Message {node} is not there any more.", "", "Open the conversation again.")
-
-
-def _node(row: Any) -> Node:
-    *_, state, created, record, holder = row
-    if state == "streaming" and not owner.alive(holder):
-        state = "interrupted"
-    return Node(
-        id=row[0],
-        conversation=row[1],
-        parent=row[2],
-        role=row[3],
-        content=row[4],
-        ids=unpack_ids(row[5]),
-        state=state,
-        created=from_micros(created),
-        record=record,
-    )
-
-
-def _conversation(row: Any) -> Conversation:
-    return Conversation(
-        id=row[0],
-        title=row[1],
-        profile=row[2],
-        created=from_micros(row[3]),
-        updated=from_micros(row[4]),
-        clock=datetime.fromisoformat(row[5]),
-        leaf=row[6],
-        messages=row[7],
-    )

@@ -17,7 +17,7 @@ from fader_backends.errors import StoreError
 
 from ..paths import make_folder
 
-SCHEMA = 1
+SCHEMA = 2
 WAIT_S = 10.0
 """How long a writer waits for another process's write."""
 CHECKED_BYTES = 16 * 2**20
@@ -46,6 +46,11 @@ CREATE INDEX conversation_by_age ON conversation (updated);
 CREATE INDEX message_to_find ON message (id) WHERE found = 0;
 CREATE INDEX message_streaming ON message (id) WHERE state = 'streaming';
 """
+
+_STEPS = {
+    1: "CREATE TABLE odds (message INTEGER PRIMARY KEY REFERENCES message(id) ON DELETE CASCADE, data BLOB NOT NULL)",
+}
+"""Version -> what makes the next one of it."""
 
 
 @contextmanager
@@ -119,14 +124,17 @@ def _set_up(connection: sqlite3.Connection) -> None:
     _use_wal(connection)
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
-    if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+    if connection.execute("PRAGMA user_version").fetchone()[0] < SCHEMA:
         connection.execute("BEGIN IMMEDIATE")
         try:
             # Asked again: another instance may have been first.
-            if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version == 0:
                 for statement in _TABLES.split(";\n"):
                     connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {SCHEMA}")
+            for step in range(max(version, 1), SCHEMA):
+                connection.execute(_STEPS[step])
+            connection.execute(f"PRAGMA user_version = {SCHEMA}")
             connection.execute("COMMIT")
         except BaseException:
             connection.execute("ROLLBACK")
@@ -175,7 +183,7 @@ def _refuse(path: Path, version: int, tables: int) -> None:
             "",
             "Update Fader, or set FADER_HOME to another folder.",
         )
-    if version < SCHEMA and tables:
+    if version < 1 and tables:
         step = "Move it away, or set FADER_HOME to another folder."
         raise StoreError(f"{path} is a database of another program. It was not touched.", "", step)
 

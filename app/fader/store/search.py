@@ -6,6 +6,7 @@ Knows rows of the message table, not conversations.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -46,6 +47,11 @@ def forget(connection: sqlite3.Connection, conversation: str) -> None:
     connection.execute(
         "DELETE FROM words WHERE rowid IN (SELECT id FROM message WHERE conversation = ?)", (conversation,)
     )
+
+
+def drop(connection: sqlite3.Connection, nodes: Sequence[int]) -> None:
+    """Take single messages out of the index."""
+    connection.executemany("DELETE FROM words WHERE rowid = ?", [(node,) for node in nodes])
 
 
 def find(connection: sqlite3.Connection, text: str, limit: int, indexed: bool) -> list[Match]:

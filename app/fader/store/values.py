@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import struct
 from datetime import UTC, datetime, timedelta
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 from fader_backends.base import Role
 
-State: TypeAlias = Literal["complete", "streaming", "cancelled", "failed", "interrupted"]
+State: TypeAlias = Literal["complete", "streaming", "cancelled", "failed", "interrupted", "edited"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -29,10 +29,21 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     ids: tuple[int, ...] | None
     """Generated token ids of a reply."""
     state: str
-    """A `State`. "interrupted": its process ended while it was streaming."""
+    """A `State`. "interrupted": its process ended while it was streaming; "edited": a reply in a person's words."""
     created: datetime
     record: bytes | None
     """A `RunRecord` as JSON."""
+
+
+class Twig(NamedTuple):
+    """A message's place in the tree, and how its text begins."""
+
+    id: int
+    parent: int | None
+    role: Role
+    state: str
+    sketch: str
+    """At most 200 characters, on one line."""
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,12 +8,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, ClassVar
 
-from fader_backends.errors import FaderError
 from textual.binding import Binding, BindingType
 
 from . import theme
 from .contain import contained_callback
-from .switches import Switches
+from .tree_acts import TreeActs
 
 if TYPE_CHECKING:
     from ..compare.comparer import Comparer
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 TWICE_S = 1.0
 
 
-class Actions(Switches):
+class Actions(TreeActs):
     """Everything a key can do."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("f4", "compare", "Side by side")]
@@ -78,22 +77,9 @@ class Actions(Switches):
 
     def action_edit_last(self) -> None:
         """Put the last message into the prompt; sending makes a branch beside it."""
-        chat = self.ready()
-        question = chat.last_question()
-        if question is None or self.editing is not None:
-            return
-        if chat.turn is not None:
-            raise FaderError("A reply is running.", "", "Press Esc to stop it, then edit.")
-        self.editing = self.prompt.draft
-        self.prompt.put(question.content)
-        self.show_state()
-
-    def leave_editing(self) -> None:
-        """Bring the draft back that was there before."""
-        if self.editing is not None:
-            draft, self.editing = self.editing, None
-            self.prompt.put(draft)
-            self.show_state()
+        question = self.ready().last_question()
+        if question is not None:
+            self.edit(question)
 
     def action_chats(self) -> None:
         """Open the list of conversations."""

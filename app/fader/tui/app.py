@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 from fader_backends.errors import FaderError, Failure
 from fader_plugins.turn import PluginFault
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
@@ -68,7 +68,7 @@ class FaderApp(Talk):
         self.memory = recall(self.paths.state)
         self.register_theme(theme.DARK)
         self.register_theme(theme.LIGHT)
-        self.begin_with(self.memory.theme if self.memory.theme in self.available_themes else theme.DARK.name)
+        theme.begin_with(self, self.memory.theme)
         self.frames, self.cost = Frames(self.draw), ScreenCost()
         self.transcript = Transcript()
         self.prompt = Prompt(self.memory.draft)
@@ -78,20 +78,12 @@ class FaderApp(Talk):
         self.viewed: Turn | None = None
         self.seen = 0
         self.drawn_numbers = 0.0
-        self.editing = None
+        self.editing = self.edited = None
         self.read = 0
         self.early: list[str] | None = []
         self.problem: Failure | None = None
         self.numbers = None
         self.interrupted_at = float("-inf")
-
-    def begin_with(self, name: str) -> None:
-        """Set the first theme. Assigning `theme` would parse the whole style sheet a second time."""
-        self.set_reactive(App.theme, name)
-        self.stylesheet.set_variables(self.get_css_variables())
-        dark = self.current_theme.dark
-        for kind, on in (("-dark-mode", dark), ("-light-mode", not dark), (f"-theme-{name}", True)):
-            self.set_class(on, kind, update=False)
 
     def compose(self) -> ComposeResult:
         """Build the parts of the first frame."""
@@ -211,6 +203,7 @@ class FaderApp(Talk):
         elif turn.question.id in [node.id for node in shown]:
             await self.transcript.show(self.chat.store.path(turn.question.id))
         await self.transcript.begin(turn.question)
+        self.count_versions()
         self.viewed, self.seen = turn, 0
         self.show_title()
         self.show_state()
@@ -229,6 +222,7 @@ class FaderApp(Talk):
             self.numbers = numbers
         whole = numbers.finish_reason in ("end", "stop", "length")
         self.side.show_numbers(numbers, self.cost.readings(), whole)
+        self.count_versions()
         if numbers.finish_reason == "context":
             step = "Start a new chat (Ctrl+N), edit the last message (Up), or give kv_cache a longer context (F2)."
             self.tell(Failure("The context is full.", "The reply was stopped there; nothing was cut away.", step))
@@ -243,6 +237,7 @@ class FaderApp(Talk):
             nodes = self.chat.nodes()
             self.numbers = numbers_of(nodes)
             await self.transcript.show(nodes)
+            self.count_versions()
             if self.numbers is not None:
                 self.side.show_numbers(self.numbers, (), False)
         self.show_title()

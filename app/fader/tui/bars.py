@@ -117,11 +117,17 @@ def waiting_for(stats: Stats, events: Sequence[AnyEvent], stopping: bool) -> str
     return "working …" if stats.facts or stats.prompt_tokens else "loading the model …"
 
 
-def waiting(queue: Sequence[str], editing: bool, pastes: str) -> list[Part]:
+EDITING = {
+    "user": "✎ editing a message: Enter asks it on a branch of its own, Esc gives up   ",
+    "assistant": "✎ editing a reply: Enter keeps your words on a branch of their own, Esc gives up   ",
+}
+
+
+def waiting(queue: Sequence[str], edited: str | None, pastes: str) -> list[Part]:
     """Return the line above the prompt: what is edited, pasted or queued."""
     parts: list[Part] = []
-    if editing:
-        parts.append(("✎ editing the last message: Enter asks it on a branch of its own, Esc gives up   ", "accent"))
+    if edited is not None:
+        parts.append((EDITING.get(edited, EDITING["user"]), "accent"))
     if queue:
         parts.append((f"⧗ {len(queue)} waiting: ", "accent"))
         parts.append((" · ".join(" ".join(text[:60].split()) for text in queue) + "   ", "muted"))

@@ -58,6 +58,12 @@ COMMANDS: dict[str, Command] = {
     "stop": Command("Stop the reply", lambda app, _: app.action_stop()),
     "regen": Command("Ask the last message again", lambda app, _: app.action_regenerate()),
     "edit": Command("Edit the last message", lambda app, _: app.action_edit_last()),
+    "continue": Command("Let the model go on from the last reply", lambda app, _: app.act("go_on")),
+    "fork": Command("Go on in a chat of its own", lambda app, _: app.act("fork")),
+    "delete": Command("Delete the last message", lambda app, _: app.act("delete")),
+    "tree": Command("All branches of the conversation", lambda app, _: app.act("tree")),
+    "probs": Command("What the last reply's tokens were chosen from", lambda app, _: app.act("odds")),
+    "pick": Command("Pick the tokens of a reply yourself", lambda app, _: app.act("pick")),
     "copy": Command("Copy the last reply", lambda app, _: app.transcript.action_copy()),
     "on": Command("Switch a plugin on", lambda app, name: app.throw(name, True), "PLUGIN"),
     "off": Command("Switch a plugin off", lambda app, name: app.throw(name, False), "PLUGIN"),
@@ -107,6 +113,11 @@ def palette(app: Talk) -> Iterator[SystemCommand]:
     yield SystemCommand("Chats", "Open or search older conversations (Ctrl+R)", app.action_chats)
     yield SystemCommand("Ask again", "Another reply to the last message", app.action_regenerate)
     yield SystemCommand("Edit the last message", "On a branch of its own (Up)", app.action_edit_last)
+    yield SystemCommand("Continue", "Let the model go on from the last reply (/continue)", lambda: app.act("go_on"))
+    yield SystemCommand("Tree", "All branches of the conversation (/tree)", lambda: app.act("tree"))
+    yield SystemCommand("Probabilities", "What the last reply was chosen from (/probs)", lambda: app.act("odds"))
+    yield SystemCommand("Pick tokens", "Write a reply with the model, token by token (/pick)", lambda: app.act("pick"))
+    yield SystemCommand("Fork", "Go on in a chat of its own (/fork)", lambda: app.act("fork"))
     yield SystemCommand("Rack", "Show or hide switches and settings (F2)", app.action_rack)
     yield SystemCommand("Numbers", "Show or hide the numbers (F3)", app.action_numbers)
     yield SystemCommand("Why", "What each mechanism saved and cost in the last turn (/why)", lambda: _why(app))

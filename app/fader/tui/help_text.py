@@ -35,7 +35,20 @@ KEYS: list[Section] = [
             ("Tab", "from prompt to transcript to rack"),
             ("j k g G in the transcript", "next, previous, first, last message"),
             ("c or y in the transcript", "copy the marked message"),
-            ("Left Right in the transcript", "earlier and later versions of the last reply"),
+            ("Left Right in the transcript", "earlier and later versions of the marked message, ‹ 2 of 3 ›"),
+        ],
+    ),
+    (
+        "The marked message",
+        [
+            ("j k", "mark one; where none is marked, the last one is meant"),
+            ("e", "edit it, yours or the model's, on a branch of its own; nothing is overwritten"),
+            ("r", "ask again"),
+            ("o", "let the model go on from where the reply ends"),
+            ("p", "probabilities: what each token was chosen from; Enter there branches with another token"),
+            ("m", "pick the tokens of a reply yourself, with undo, or run until one is too surprising"),
+            ("t", "tree: all branches; Enter goes there"),
+            ("f d", "fork into a chat of its own; delete it with what follows"),
         ],
     ),
     (

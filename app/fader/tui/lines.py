@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from ..chat import Chat
     from ..profiles import Profile
+    from ..store import Node
     from ..switchboard import Switchboard
     from .side import Side
 
@@ -34,9 +35,11 @@ class Lines(Contained):
     side: Side
     transcript: Transcript
     prompt: Prompt
+    edited: Node | None
+    """The message that is edited."""
     editing: str | None
+    """The draft put aside while a message is edited; None when none is."""
     read: int
-    """The draft put aside while the last message is edited; None when it is not."""
     early: list[str] | None
     """What was sent before everything was open; None since then."""
     problem: Failure | None
@@ -82,7 +85,7 @@ class Lines(Contained):
         if not self.query("#waiting"):
             return
         queue = [*(self.early or ()), *(self.chat.queue if self.chat else ())]
-        left = bars.waiting(queue, self.editing is not None, self.prompt.pastes())
+        left = bars.waiting(queue, self.edited.role if self.edited else None, self.prompt.pastes())
         waiting = self.query_one("#waiting", Bar)
         waiting.set_class(bool(left), "-shown")
         waiting.show(left)

@@ -22,6 +22,17 @@ SHOWN_CHARACTERS = 4_000
 SHOWN_LINES = 40
 MARKDOWN_CHARACTERS = 60_000
 """Longer replies stay plain text: a parse would freeze the screen."""
+ASKS = (
+    ("e", "edit", "Edit"),
+    ("r", "again", "Ask again"),
+    ("o", "go_on", "Go on"),
+    ("p", "odds", "Probabilities"),
+    ("m", "pick", "Pick tokens"),
+    ("t", "tree", "Tree"),
+    ("f", "fork", "Fork"),
+    ("d", "delete", "Delete"),
+)
+"""Key, what is asked for, and its name: what the app does with the marked message."""
 
 
 def size_of(text: str) -> str:
@@ -81,6 +92,8 @@ def foot_of(node: Node) -> tuple[str, str]:
                 "" if node.content else "\n  Later messages leave this one out. Up edits it, /regen asks it again."
             )
             return f"✕ {said}{left_out}", "error"
+        case "edited":
+            return "✎ your words", "muted"
         case "streaming":
             return "… still being written by another Fader", "muted"
     return ("■ the context is full: the reply was cut there", "muted") if _cut_by_context(node) else ("", "muted")
@@ -90,12 +103,24 @@ def _cut_by_context(node: Node) -> bool:
     return node.record is not None and b'"finish_reason":"context"' in node.record
 
 
+def version_of(count: tuple[int, int] | None) -> str:
+    """Return which version a message is; empty where there is one."""
+    return f"‹ {count[0]} of {count[1]} ›" if count is not None else ""
+
+
 class Question(Static):
     """What a person said."""
 
     def __init__(self, node: Node) -> None:
-        super().__init__(Content(clean(shortened(node.content))), markup=False, classes="said question")
+        self.text = clean(shortened(node.content))
+        super().__init__(Content(self.text), markup=False, classes="said question")
         self.node = node
+
+    def count(self, count: tuple[int, int] | None) -> None:
+        """Show which version this is."""
+        version = version_of(count)
+        parts = [Content(self.text)] + ([Content.styled(f"\n{version}", "dim")] if version else [])
+        self.update(Content.assemble(*parts))
 
 
 class Answer(Vertical):
@@ -105,14 +130,26 @@ class Answer(Vertical):
         super().__init__(classes="said answer")
         self.node = node
         self.settled = False
+        self.version = ""
 
     def compose(self) -> ComposeResult:
         """Show the plain text and the foot."""
         yield Static(Content(clean(self.node.content)), markup=False, classes="body")
-        foot, kind = foot_of(self.node)
-        line = Static(Content(clean(foot)), markup=False, classes=f"foot -{kind}")
-        line.display = bool(foot)
+        _, kind = foot_of(self.node)
+        line = Static(self._foot(), markup=False, classes=f"foot -{kind or 'muted'}")
+        line.display = bool(self._foot())
         yield line
+
+    def count(self, count: tuple[int, int] | None) -> None:
+        """Show which version this is."""
+        if (version := version_of(count)) != self.version:
+            self.version = version
+            for line in self.query(".foot").results(Static):
+                line.update(self._foot())
+                line.display = bool(self._foot())
+
+    def _foot(self) -> Content:
+        return Content("   ".join(part for part in (self.version, clean(foot_of(self.node)[0])) if part))
 
     async def settle(self) -> None:
         """Turn the plain text into Markdown."""

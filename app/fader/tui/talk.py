@@ -47,8 +47,7 @@ class Talk(Actions):
             self.early.append(event.text)
             self.prompt.put("")
         elif self.editing is not None:
-            self.ready().edit_last(event.text)
-            self.leave_editing()
+            self.finish_editing(event.text)
         else:
             if self.chat is None:
                 self.open_chat()
@@ -86,7 +85,7 @@ class Talk(Actions):
     def look_ahead(self) -> None:
         """Let the idle engine evaluate what is certain of the next prompt."""
         if self.chat is not None and not self.prompt.draft.startswith("/"):
-            self.chat.look_ahead(self.prompt.draft, self.editing is not None)
+            self.chat.look_ahead(self.prompt.draft, self.edited)
 
     def adjust(self, plugin: str, key: str) -> None:
         """Pass a changed setting on to the running reply."""
@@ -126,9 +125,17 @@ class Talk(Actions):
 
     @contained
     def on_transcript_version(self, event: Transcript.Version) -> None:
-        """Show another reply to the same question."""
-        if self.ready().show_version(event.node, event.step) is None:
+        """Show another version of a message."""
+        found = self.ready().branches.show_version(event.node, event.step)
+        if found is None:
             self.notify("There is no other version there.", markup=False, timeout=2)
+        else:
+            self.call_later(self.transcript.mark, found.id)
+
+    @contained
+    def on_transcript_asked(self, event: Transcript.Asked) -> None:
+        """Do something with a message."""
+        self.act(event.what, event.node)
 
     @contained
     def on_markdown_link_clicked(self, event: Any) -> None:

@@ -5,6 +5,9 @@ Knows colours only. The state of anything is always shown by a sign as well, so 
 
 from __future__ import annotations
 
+from typing import Any
+
+from textual.app import App
 from textual.theme import Theme
 
 DARK = Theme(
@@ -38,3 +41,16 @@ LIGHT = Theme(
     dark=False,
     variables={"footer-key-foreground": "#a85f10"},
 )
+
+
+def begin_with(app: App[Any], name: str) -> None:
+    """Set the first theme, the dark one where `name` is not known.
+
+    Assigning `theme` would parse the whole style sheet a second time.
+    """
+    name = name if name in app.available_themes else DARK.name
+    app.set_reactive(App.theme, name)
+    app.stylesheet.set_variables(app.get_css_variables())
+    dark = app.current_theme.dark
+    for kind, on in (("-dark-mode", dark), ("-light-mode", not dark), (f"-theme-{name}", True)):
+        app.set_class(on, kind, update=False)

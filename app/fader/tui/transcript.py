@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from ..store import Node
-from .messages import Answer, Question, rows_of
+from .messages import ASKS, Answer, Question, rows_of
 from .reply import ReplyView
 
 PAGE = 20
@@ -40,6 +40,7 @@ class Transcript(VerticalScroll):
         Binding("c,y", "copy", "Copy message"),
         Binding("left", "version(-1)", "Earlier version"),
         Binding("right", "version(1)", "Later version"),
+        *(Binding(key, f"ask('{what}')", name) for key, what, name in ASKS),
     ]
 
     class Copy(Message):
@@ -50,15 +51,24 @@ class Transcript(VerticalScroll):
             self.text = text
 
     class Version(Message):
-        """Somebody wants to see another reply to the same question."""
+        """Somebody wants to see another version of a message."""
 
         def __init__(self, node: Node, step: int) -> None:
             super().__init__()
             self.node = node
             self.step = step
 
+    class Asked(Message):
+        """Somebody wants something done with a message; `what` is one of `ASKS`."""
+
+        def __init__(self, node: Node, what: str) -> None:
+            super().__init__()
+            self.node = node
+            self.what = what
+
     def __init__(self) -> None:
         super().__init__(id="transcript")
+        self.counts: dict[int, tuple[int, int]] = {}
         self.nodes: list[Node] = []
         self.first = 0
         self.running: ReplyView | None = None
@@ -135,8 +145,17 @@ class Transcript(VerticalScroll):
         # The end of a batch wakes the app but not the screen, which would lay out only with its next message.
         self.screen.check_idle()
 
+    def count(self, counts: dict[int, tuple[int, int]]) -> None:
+        """Show beside each message which version it is: message -> (place, how many)."""
+        self.counts = counts
+        for said in self.query(".said"):
+            if isinstance(said, Question | Answer):
+                said.count(counts.get(said.node.id))
+
     def _widget(self, node: Node) -> Said:
-        return Question(node) if node.role == "user" else Answer(node)
+        made = Question(node) if node.role == "user" else Answer(node)
+        made.count(self.counts.get(node.id))
+        return made
 
     def _room(self, question: Node) -> int:
         """Return the height left for a reply when its question stands at the top."""
@@ -217,16 +236,31 @@ class Transcript(VerticalScroll):
 
     def action_copy(self) -> None:
         """Copy the marked message, or the last one."""
-        node = self.current.node if self.current else self.nodes[-1] if self.nodes else None
+        node = self.marked()
         if node is not None:
             self.post_message(self.Copy(node.content))
 
     def action_version(self, step: int) -> None:
-        """Ask for another version of the marked reply, or of the last one."""
-        last = self.nodes[-1] if self.nodes else None
-        node = self.current.node if self.current else last
-        if node is not None and node is last and node.role == "assistant":
+        """Ask for another version of the marked message, or of the last one."""
+        node = self.marked()
+        if node is not None:
             self.post_message(self.Version(node, step))
+
+    def action_ask(self, what: str) -> None:
+        """Ask for something to be done with the marked message, or the last one."""
+        node = self.marked()
+        if node is not None:
+            self.post_message(self.Asked(node, what))
+
+    def marked(self) -> Node | None:
+        """Return the marked message, else the last one."""
+        return self.current.node if self.current else self.nodes[-1] if self.nodes else None
+
+    def mark(self, node: int) -> None:
+        """Mark a message, if it is mounted."""
+        for said in self.query(".said"):
+            if isinstance(said, Question | Answer) and said.node.id == node:
+                self._mark(said)
 
     def _mark(self, said: Said | None) -> None:
         if self.current is not None:

@@ -9,6 +9,7 @@ order, so nothing that merely reorders or drops candidates shifts the stream.
     scores.py      what changes scores: logit bias, penalties, DRY, temperature
     cuts.py        what drops candidates: top-n-sigma, top-k, typical, top-p, min-p, XTC
     targets.py     what steers the surprise: mirostat 1 and 2, adaptive-p
+    trace.py       who removed which, for those who ask
     limits.py      which settings are valid
     chain.py       all of them in the order that is asked for
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,9 +18,13 @@ from .candidates import Candidates, Floats, Ranked, everything
 from .limits import check
 from .numbers import XTC, draw, uniform
 from .targets import AdaptiveP, Mirostat
+from .trace import Room, Trace
 
 Sampler: TypeAlias = Callable[[Floats, Sequence[int]], Pick]
 """(scores of one position, shape (vocabulary,); the tokens before it) -> the chosen token."""
+
+
+Some = TypeVar("Some", bound=Candidates | Ranked)
 
 
 class Vocabulary(Protocol):
@@ -44,8 +48,12 @@ class Chain:
         vocabulary: Vocabulary | None = None,
         size: int = 0,
         constraint: Constraint | None = None,
+        watch: int = 0,
     ) -> None:
         check(settings)
+        self.watch = watch
+        self.trace: Trace | None = None
+        self.room: Room | None = None
         self.constraint = constraint
         self.vocabulary = vocabulary
         self.size = size
@@ -82,14 +90,28 @@ class Chain:
         s = self.settings
         if self.target is not None and s.temperature > 0.0:
             if isinstance(self.target, Mirostat):
-                left = self.target.cut(left)
+                left = self._followed("mirostat", left, self.target.cut(left))
+            seen = self.target.cut(left) if self.trace is not None and isinstance(self.target, AdaptiveP) else left
             place, p = self.target.choose(left, uniform(s.seed, s.row, len(history)))
-            return Pick(int(left.tokens[place]), math.log(p))
+            return self._pick(int(left.tokens[place]), math.log(p), seen)
         if len(left.tokens) == 1:
-            return Pick(int(left.tokens[0]), 0.0)
+            return self._pick(int(left.tokens[0]), 0.0, left)
         odds = left.odds()
         place, total = draw(odds, uniform(s.seed, s.row, len(history)))
-        return Pick(int(left.tokens[place]), math.log(float(odds[place]) / total))
+        return self._pick(int(left.tokens[place]), math.log(float(odds[place]) / total), left, total)
+
+    def _pick(self, token: int, logprob: float, left: Candidates, total: float | None = None) -> Pick:
+        return Pick(token, logprob, None if self.trace is None else self.trace.odds(token, left, total))
+
+    def _traced(self, every: Candidates, best: float) -> Trace:
+        if self.room is None or len(self.room.odds) != len(every.scores):
+            self.room = Room(len(every.scores))
+        return Trace(every, best, self.watch, self.room)
+
+    def _followed(self, name: str, before: Some, left: Some) -> Some:
+        if self.trace is not None and left is not before:
+            self.trace.follow(name, left)
+        return left
 
     def candidates(self, row: Floats, history: Sequence[int], constraint: Constraint | None = None) -> Candidates:
         """Return what the chain leaves before mirostat, adaptive-p or the draw; only what `constraint` allows, if given.
@@ -105,23 +127,26 @@ class Chain:
                 "They hold NaN or infinity, or no token is possible.",
                 "Try another quantisation of the model, or the exact profile.",
             )
-        left = scores.biased(left, self._bias(len(row))) if s.logit_bias else left
+        self.trace = self._traced(left, best) if self.watch else None
+        if s.logit_bias:
+            left = self._followed("logit_bias", left, scores.biased(left, self._bias(len(row))))
         if s.logit_bias and float(left.scores.max()) <= FORBIDDEN / 2:
             raise BadScores("No token is left to choose.", "The logit bias forbids all of them.", "Loosen it.")
         if constraint is not None:
-            left = left.keep(np.flatnonzero(constraint.mask(row) > -np.inf))
+            before, left = left, left.keep(np.flatnonzero(constraint.mask(row) > -np.inf))
             if not len(left.tokens) or float(left.scores.max()) <= FORBIDDEN / 2:
                 raise BadScores(
                     f"The grammar admits no token after {len(history):,} tokens.",
                     "Nothing in the vocabulary goes on from here, or the logit bias forbids what would.",
                     "Loosen the grammar, the JSON schema or the logit bias.",
                 )
+            self._followed("grammar", before, left)
         order = s.order if not s.mirostat else ("temperature",)
         if s.temperature <= 0.0 and not s.dynatemp_range and "temperature" in order and not self._may_drop_the_best():
             order = tuple(name for name in order if name in ("penalties", "dry", "temperature"))
         some: Candidates | Ranked = left
         for name in order:
-            some = self._apply(name, some, history)
+            some = self._followed(name, some, self._apply(name, some, history))
         return some.by_id()
 
     def _apply(self, name: str, c: Candidates | Ranked, history: Sequence[int]) -> Candidates | Ranked:
@@ -190,12 +215,14 @@ def chain(
     vocabulary: Vocabulary | None = None,
     size: int = 0,
     constraint: Constraint | None = None,
+    watch: int = 0,
 ) -> Chain:
     """Build the sampler of one reply. `size`: tokens in the vocabulary. Raises BadValue, UnknownName.
 
-    It moves `constraint` forward with each token it chooses; closing it is the caller's.
+    It moves `constraint` forward with each token it chooses; closing it is the caller's. `watch`: how many of the
+    likeliest tokens each `Pick.odds` tells of; 0 for none.
     """
-    return Chain(settings, vocabulary, size, constraint)
+    return Chain(settings, vocabulary, size, constraint, watch)
 
 
 def breakers_of(vocabulary: Vocabulary, size: int, texts: Sequence[str]) -> scores.Breakers:
