@@ -25,6 +25,7 @@ from fader_backends.prompt import Encoder
 from fader_backends.torch_hf.attention import Hooks
 from fader_backends.torch_hf.cache import Batch, Held
 from fader_backends.torch_hf.devices import free_bytes, is_out_of_memory, peak_bytes
+from fader_backends.torch_hf.folder import brief
 from fader_backends.torch_hf.layout import plan
 from fader_backends.torch_hf.session import TorchSession
 from fader_backends.torch_hf.weights import Weights, open_weights
@@ -152,7 +153,7 @@ class TorchBackend:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         if not is_out_of_memory(error):
-            return TurnError("torch could not evaluate this.", str(error).partition("\n")[0], "Send it again.")
+            return TurnError("torch could not evaluate this.", brief(error), "Send it again.")
         free = free_bytes(self.device)
         return OutOfMemory(
             f"{self.device} ran out of memory.",

@@ -123,3 +123,9 @@ def _checked(file: Path) -> int:
             _AGAIN,
         )
     return numbers
+
+
+def brief(error: BaseException, longest: int = 240) -> str:
+    """Return what a library said, on one line of bearable length."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= longest else f"{text[: longest - 2]} …"

@@ -11,6 +11,7 @@ from typing import Any
 
 from fader_backends.base import Progress
 from fader_backends.errors import Interrupted, LoadError, ModelMissing
+from fader_backends.torch_hf.folder import brief
 
 PATTERNS = ["*.safetensors", "*.json", "*.model", "*.txt", "*.jinja"]
 _ID = re.compile(r"[\w.-]+/[\w.-]+")
@@ -42,13 +43,13 @@ def folder_of(name: str, download: bool, progress: Progress) -> Path:
     except (OfflineModeIsEnabled, LocalEntryNotFoundError, ConnectionError) as error:
         raise LoadError(
             f"{name} cannot be fetched: the hub is out of reach.",
-            str(error).partition("\n")[0],
+            brief(error),
             "Go online (HF_HUB_OFFLINE must not be set), or name a model that is here.",
         ) from error
     except HfHubHTTPError as error:
         raise ModelMissing(
             f"The hub does not give {name}.",
-            str(error).partition("\n")[0],
+            brief(error),
             "Check the name; models with a licence to accept need `hf auth login` first.",
         ) from error
 

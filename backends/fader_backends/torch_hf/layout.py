@@ -42,11 +42,10 @@ def plan(spec: ContextSpec, config: Any, placement: Placement, freed: int = 0) -
     Raises BadValue, UnknownName, or OutOfMemory when it cannot fit.
     """
     check_names(spec.options, ("type_k", "type_v", "cache", "flash_attention", "unified"), "torch")
-    names = {"": None, **dict.fromkeys(NAMES)}
+    names = dict.fromkeys(NAMES)
     kinds = Kinds(
-        choice(spec.options, "type_k", "", names),
-        choice(spec.options, "type_v", "", names),
-        choice(spec.options, "cache", "dynamic", {"dynamic": 0, "static": 1}) == "static",
+        *(choice(spec.options, name, "", names) if name in spec.options else "" for name in ("type_k", "type_v")),
+        whole=choice(spec.options, "cache", "dynamic", {"dynamic": 0, "static": 1}) == "static",
     )
     flash = choice(spec.options, "flash_attention", "auto", {"auto": 0, "on": 1, "off": 2})
     if boolean(spec.options, "unified", False):

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from fader_backends.errors import LoadError, ModelDamaged, ModelUnsupported
 from fader_backends.gguf import GgufFile
+from fader_backends.torch_hf.folder import brief
 
 ENDS = (
     "<|im_end|>",
@@ -97,7 +98,7 @@ class FolderVocabulary:
         except Exception as error:  # whatever the parser raises, the file is to blame
             raise ModelDamaged(
                 f"The tokenizer in {folder} cannot be read.",
-                str(error).partition("\n")[0],
+                brief(error),
                 "Download the folder again.",
             ) from error
         if not getattr(tokenizer, "is_fast", False):

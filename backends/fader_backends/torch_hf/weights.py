@@ -25,7 +25,7 @@ from fader_backends.options import boolean, check_names
 from fader_backends.torch_hf import attention, gguf_model, hub
 from fader_backends.torch_hf.cache import Batch
 from fader_backends.torch_hf.devices import Placement, free_bytes, is_out_of_memory, place
-from fader_backends.torch_hf.folder import Folder, inspect_folder
+from fader_backends.torch_hf.folder import Folder, brief, inspect_folder
 from fader_backends.torch_hf.vocabulary import FolderVocabulary, Vocabulary
 
 LAYERS = {"full_attention", "sliding_attention"}
@@ -133,7 +133,7 @@ class Weights:
             context_trained=getattr(self.config, "max_position_embeddings", None) or 0,
             device=str(self.placement),
             threads=threads,
-            versions={"torch": torch.__version__, "transformers": transformers.__version__},
+            versions={"torch": str(torch.__version__), "transformers": transformers.__version__},
         )
 
     def close(self) -> None:
@@ -170,7 +170,7 @@ def _config(folder: Folder, trust: bool) -> Any:
     except Exception as error:  # a configuration that does not add up raises what it likes
         raise ModelDamaged(
             f"{folder.path / 'config.json'} does not describe a model.",
-            str(error).partition("\n")[0],
+            brief(error),
             "Download it again.",
         ) from error
 
@@ -219,6 +219,7 @@ def _load(folder: Folder, config: Any, placement: Placement, progress: Progress,
                 use_safetensors=folder.numbers > 0,
                 trust_remote_code=trust,
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are looked at below
             )
             model = model.to(placement.device).eval().requires_grad_(False)
         except Interrupted:
@@ -232,7 +233,7 @@ def _load(folder: Folder, config: Any, placement: Placement, progress: Progress,
                 ) from error
             raise LoadError(
                 f"transformers could not load {folder.path.name}.",
-                str(error).partition("\n")[0],
+                brief(error),
                 "Choose another model.",
             ) from error
     if absent := sorted([*told["missing_keys"], *(key for key, *_ in told["mismatched_keys"])]):
