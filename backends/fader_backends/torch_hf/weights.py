@@ -22,7 +22,7 @@ from fader_backends.base import ModelFacts, ModelSpec, Progress
 from fader_backends.errors import Interrupted, LoadError, ModelDamaged, ModelUnsupported, OutOfMemory
 from fader_backends.fingerprint import fingerprint
 from fader_backends.options import boolean, check_names
-from fader_backends.torch_hf import attention, gguf_model, hub
+from fader_backends.torch_hf import attention, gguf_model, hub, linear
 from fader_backends.torch_hf.cache import Batch
 from fader_backends.torch_hf.devices import Placement, free_bytes, is_out_of_memory, place
 from fader_backends.torch_hf.folder import Folder, brief, inspect_folder
@@ -97,6 +97,8 @@ class Weights:
                 "",
                 "Choose another model.",
             )
+        if placement.device.type == "cpu":
+            linear.split(self.model)
         self.embedded = int(self.model.get_input_embeddings().weight.shape[0])
         self.scored = int(self.model.get_output_embeddings().weight.shape[0])
         tensors = {tensor.data_ptr(): tensor for tensor in self.model.parameters()}
