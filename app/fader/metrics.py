@@ -85,6 +85,8 @@ class Stats(msgspec.Struct, kw_only=True):
     def fold(self, event: AnyEvent) -> Stats:
         """Take one event of this turn in; return self."""
         match event:
+            case Token():  # first, because nearly all are
+                self._token(event)
             case Started():
                 self.started_ns = event.at_ns
             case Loaded():
@@ -100,8 +102,6 @@ class Stats(msgspec.Struct, kw_only=True):
                 self.reuse_tier, self.reuse_note = event.tier, event.note
             case Prefilled():
                 self.prefilled_ns, self.processed = event.at_ns, event.done
-            case Token():
-                self._token(event)
             case Prepared():
                 self.prepared = event
             case Adjusted():

@@ -53,6 +53,8 @@ class ContextSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     length: int = 0
     """Tokens; 0 means the model's own maximum, capped by free memory."""
+    enough: int = 0
+    """Where `length` is open: no more tokens than this will ever be needed, so a shorter context will do. 0: unknown."""
     rows: int = 4
     """How many sessions may be open at once."""
     batch: int = 512
@@ -133,9 +135,9 @@ class Session(Protocol):
         ...
 
     def extend(self, tokens: Sequence[int], rows: int = 1) -> Scores:
-        """Evaluate `tokens` after the present ones; return the scores at the last `rows` of them.
+        """Evaluate `tokens` after the present ones; return the scores at the last `rows` of them, the caller's to keep.
 
-        Raises ContextFull before anything is evaluated, OutOfMemory or Interrupted with the session unchanged.
+        Raises ContextFull before anything is evaluated, OutOfMemory, BadScores or Interrupted with the session unchanged.
         """
         ...
 
@@ -185,7 +187,9 @@ class Backend(Protocol):
     def evaluate(self, work: Sequence[Extension]) -> list[Scores]:
         """Run several sessions in one call, at most `context.batch` tokens together; scores per extension, in order.
 
-        All or nothing: on ContextFull, OutOfMemory, BadScores or Interrupted every session is as it was before.
+        The scores are only lent: the next evaluation, by this call or a session's, may overwrite them. They are as the
+        model left them, NaN included, which the sampler refuses. All or nothing: on ContextFull, OutOfMemory or
+        Interrupted every session is as it was before.
         """
         ...
 

@@ -27,7 +27,7 @@ from .base import (
     Session,
     SessionState,
 )
-from .errors import BadValue, ContextFull, Interrupted, NotSupported, OutOfMemory
+from .errors import BadValue, ContextFull, Interrupted, NotSupported, OutOfMemory, UnknownName
 
 END = 256
 MARKS = {"system": 257, "user": 258, "assistant": 259}
@@ -108,6 +108,8 @@ class EchoBackend:
 
     def configure(self, context: ContextSpec) -> None:
         """See `Backend.configure`."""
+        for name in context.options:
+            raise UnknownName("context option of the echo backend", name, ())
         for session in list(self.sessions):
             session.close()
         self.context = msgspec.structs.replace(context, length=context.length or LENGTH, threads=context.threads or 1)

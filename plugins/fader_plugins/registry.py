@@ -11,7 +11,6 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -130,8 +129,25 @@ def _built_in(names: Iterable[str]) -> Iterator[Source]:
 
 
 def _installed() -> Iterator[Source]:
+    if not _offered():
+        return
+    from importlib.metadata import entry_points
+
     for point in sorted(entry_points(group="fader"), key=lambda point: point.name):
         yield Source(point.name, point.dist.name if point.dist else point.value, point.load)
+
+
+def _offered() -> bool:
+    """Whether any installed distribution seems to have plugins: a look that is 30 ms quicker than importlib.metadata."""
+    try:
+        for place in map(Path, sys.path):
+            if place.is_file():  # a zip archive
+                return True
+            if any(b"[fader]" in listed.read_bytes() for listed in place.glob("*-info/entry_points.txt")):
+                return True
+    except OSError:
+        return True
+    return False
 
 
 def _files(folder: Path | None) -> Iterator[Source]:

@@ -75,7 +75,7 @@ def readings(numbers: Numbers) -> list[Reading]:
         ),
         Reading(
             key="itl_p95",
-            label=f"  ITL p95 n={n.itl_n}",
+            label=f"  ITL p95 n={n.itl_n}" if n.itl_n else "  ITL p95",
             value=n.itl_p95_ms,
             unit="ms",
             digits=2,

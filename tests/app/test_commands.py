@@ -3,10 +3,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import Result
-from fader.commands.chat import last_profile
+from fader.commands.chat import last_start
 from fader.paths import Paths
 from fader.profiles import load
 from fader.store import Store
@@ -30,6 +32,8 @@ def test_profiles(fader: Fader, user: Paths) -> None:
     result = fader("profiles", "list")
     assert result.exit_code == 0
     assert "bad      yours     cannot be used: " in result.stdout
+    (user.profiles / "bad.toml").write_text("[plugins.sampler]\ntemperatur = 1\n")
+    assert "Did you mean 'temperature'?" in fader("profiles", "list").stdout
 
 
 @pytest.mark.parametrize("profile", ["default", "plain", "exact", "echo"])
@@ -106,13 +110,31 @@ def test_help(fader: Fader) -> None:
 
 def test_going_on_takes_the_profile_of_the_last_chat(user: Paths) -> None:
     """`fader -c` goes on with the profile a chat was held with, unless it is gone; without a store with the default."""
-    assert last_profile(user) == ""
+    assert last_start(user) == ("", "")
     store = Store.open(user.database, lambda: datetime(2026, 1, 1, tzinfo=UTC))
     for profile, want in (("plain", "plain"), ("gone", "")):
         chat = store.create(profile)
         store.add(chat.id, None, "user", "hello")
-        assert last_profile(user) == want
+        assert last_start(user) == (want, "")
         store.delete(chat.id)
+    store.close()
+
+
+def test_going_on_takes_the_model_of_the_last_chat(user: Paths, tmp_path: Path) -> None:
+    """The last turn's, as long as the file is there; a record nobody can read names none."""
+    file = tmp_path / "other.gguf"
+    file.touch()
+    store = Store.open(user.database, lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    chat = store.create("plain")
+    asked = store.add(chat.id, None, "user", "hello")
+    said = store.add(chat.id, asked.id, "assistant", "hi")
+    for record, want in (
+        (msgspec.json.encode({"request": {"model": {"model": str(file)}}}), str(file)),
+        (msgspec.json.encode({"request": {"model": {"model": str(tmp_path / "gone.gguf")}}}), ""),
+        (b"damaged", ""),
+    ):
+        store.update(said.id, content="hi", ids=None, state="done", record=record)
+        assert last_start(user) == ("plain", want)
     store.close()
 
 
@@ -120,7 +142,7 @@ def test_asking_for_the_last_profile_leaves_a_damaged_store_to_the_screen(user: 
     """The file stays where it is, so that whoever opens it next keeps it aside and says so."""
     user.database.parent.mkdir(parents=True)
     user.database.write_bytes(b"this is not a database\n" * 50)
-    assert last_profile(user) == ""
+    assert last_start(user) == ("", "")
     assert [path.name for path in user.database.parent.iterdir()] == [user.database.name]
     store = Store.open(user.database, lambda: datetime(2026, 1, 1, tzinfo=UTC))
     assert store.notice is not None

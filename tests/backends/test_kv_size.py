@@ -36,6 +36,14 @@ def file(**keys: int | tuple[int, ...]) -> GgufFile:
     )
 
 
+@pytest.mark.parametrize(
+    ("length", "enough", "got"), [(0, 0, 512), (0, 100, 256), (0, 257, 512), (0, 10**6, 512), (300, 100, 300)]
+)
+def test_a_context_is_no_longer_than_will_ever_be_needed(length: int, enough: int, got: int) -> None:
+    """What is enough counts only where the length is open, and never beyond the model's own."""
+    assert plan(ContextSpec(length=length, enough=enough), file()).length == got
+
+
 def test_the_formula() -> None:
     """2 x layers x KV heads x head size x bytes."""
     assert shape_of(file()).bytes_per_token("f16", "f16") == 2 * 6 * 2 * 32 * 2

@@ -85,6 +85,13 @@ def test_forked_and_in_one_batch(llama: LlamaCpp, prompt: list[int], following: 
         assert np.array_equal(scores[3][0], plain[step])
 
 
+def test_what_extend_returns_stays(llama: LlamaCpp, prompt: list[int], following: list[int], plain: Scores) -> None:
+    """A batch only lends its scores; a session's own call gives them away."""
+    session = started(llama, prompt)
+    kept = [session.extend([token])[0] for token in following]
+    assert np.array_equal(np.stack(kept), plain)
+
+
 def test_saved_and_loaded(llama: LlamaCpp, prompt: list[int], following: list[int], plain: Scores) -> None:
     session = started(llama, prompt)
     state = session.save()

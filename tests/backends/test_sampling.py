@@ -12,8 +12,7 @@ import pytest
 from fader_backends.base import FORBIDDEN, SamplerSettings
 from fader_backends.errors import BadScores, BadValue
 from fader_backends.sampling import Floats, chain, check, draw, uniform
-from fader_backends.sampling.candidates import everything
-from fader_backends.sampling.cuts import STRIDE
+from fader_backends.sampling.candidates import STRIDE, everything
 from fader_backends.sampling.scores import penalised
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -63,7 +62,7 @@ def reference(scores: Sequence[float], s: SamplerSettings) -> dict[int, float]:
 
 
 def left(scores: Floats, s: SamplerSettings, history: Sequence[int] = ()) -> dict[int, float]:
-    tokens, kept = chain(s).candidates(scores, history)
+    tokens, kept, *_ = chain(s).candidates(scores, history)
     return {int(token): float(score) for token, score in zip(tokens, kept, strict=True) if score > -math.inf}
 
 
@@ -125,7 +124,7 @@ def test_top_k_drops_the_impossible() -> None:
 def test_off_value_is_the_identity(off: dict[str, Any]) -> None:
     """Each sampler at its off value leaves every score as it was, bit for bit."""
     scores = np.random.default_rng(3).normal(0, 4, 300).astype(np.float32)
-    tokens, kept = chain(SamplerSettings(temperature=1.0, **off)).candidates(scores, list(range(100)))
+    tokens, kept, *_ = chain(SamplerSettings(temperature=1.0, **off)).candidates(scores, list(range(100)))
     assert list(range(300)) == tokens.tolist()
     assert scores.tobytes() == kept.astype(np.float32).tobytes()
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fader_backends.errors import UsageError
 
 from .. import profiles
 from ..paths import Paths
 from .setup import plugins_for, with_model
+
+if TYPE_CHECKING:
+    from ..store.peek import Start
 
 
 def chat(profile_name: str, model: str | None, resume: bool, paths: Paths) -> int:
@@ -22,7 +26,10 @@ def chat(profile_name: str, model: str | None, resume: bool, paths: Paths) -> in
         raise UsageError(
             "The chat needs a terminal, and this is not one.", "", 'Without one, use: fader run "your question".'
         )
-    profile = profiles.load(profile_name or (last_profile(paths) if resume else ""), paths)
+    if resume and not profile_name:
+        profile_name, used = last_start(paths)
+        model = model or used or None
+    profile = profiles.load(profile_name, paths)
     if not profiles.is_built_in(Path(profile.sources[-1])):
         plugins_for(profile, paths)  # a shipped profile is sound, and the first frame need not wait for plugins
     profile = with_model(profile, model, paths, os.environ, Path.home(), needed=False)
@@ -32,13 +39,13 @@ def chat(profile_name: str, model: str | None, resume: bool, paths: Paths) -> in
     return start(paths, profile, profile.model, resume)
 
 
-def last_profile(paths: Paths) -> str:
-    """Return the profile that the last conversation was held with; "" when there is none, or it is gone.
+def last_start(paths: Paths) -> Start:
+    """Return the profile and the model file that the last conversation was held with, "" for what is unknown or gone.
 
     Going on with other switches or another model than before would be a surprise. What is wrong with the store, the
     screen says.
     """
-    from ..store.peek import last_profile as of_store
+    from ..store.peek import Start, last_start
 
-    name = of_store(paths.database.absolute())
-    return name if name in profiles.names(paths) else ""
+    profile, model = last_start(paths.database.absolute())
+    return Start(profile if profile in profiles.names(paths) else "", model if Path(model).is_file() else "")

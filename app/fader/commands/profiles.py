@@ -1,11 +1,12 @@
 """`fader profiles`: which there are, what one holds, where it lies, and a new one.
 
-Knows profile files, not plugins.
+Knows profile files; of plugins only whether a profile's tables fit them.
 """
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -13,7 +14,11 @@ from fader_backends.errors import BadValue, FaderError, StoreError
 
 from .. import profiles
 from ..paths import Paths, make_folder
+from .setup import plugins_for
 from .table import show_table
+
+if TYPE_CHECKING:
+    from fader_plugins.registry import Registry
 
 NEW = """\
 # A profile of your own: it changes what the one it extends says. Every key: profiles/README.md in the source, or
@@ -32,10 +37,14 @@ summary = ""
 def list_profiles(paths: Paths) -> None:
     """Print names, owners and summaries; a file that cannot be used is listed with the reason."""
     rows = []
+    registry: Registry | None = None
     for name in profiles.names(paths):
         owner = "built in" if profiles.is_built_in(profiles.path_of(name, paths)) else "yours"
         try:
-            summary = profiles.load(name, paths).summary
+            profile = profiles.load(name, paths)
+            if owner == "yours":
+                registry, profile = plugins_for(profile, paths, registry)
+            summary = profile.summary
         except FaderError as error:
             summary = f"cannot be used: {error}"
         rows.append((name, owner, summary))

@@ -24,7 +24,17 @@ import fader_backends.errors as errors
 import msgspec
 from fader_backends.base import Message
 from fader_backends.errors import BadValue, EmptyPrompt, FaderError, Failure, NotSupported
-from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, PluginFault, PluginState, Token, Trimmed
+from fader_plugins.turn import (
+    AnyEvent,
+    Failed,
+    Finished,
+    GenerationRequest,
+    PluginFault,
+    PluginState,
+    RequestDraft,
+    Token,
+    Trimmed,
+)
 
 from .. import profiles
 from ..log import write_log
@@ -38,6 +48,10 @@ from .setup import plugins_for, with_model
 
 if TYPE_CHECKING:
     from ..engine.engine import Engine
+
+
+TEMPLATE_ROOM = 2048
+"""Tokens that a chat template may add to what was asked."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,10 +100,9 @@ def answer_on(out: TextIO, asked: Asked, paths: Paths) -> int:
     system = profile.system if asked.system is None else asked.system
     told = [Message("system", checked(system, "The system prompt"))] if system else []
     draft = board.plan("run", [*told, Message("user", prompt)], datetime.now().astimezone())
-    # one answer needs one row; each further one that could be open makes every step a little slower
-    draft.context = msgspec.structs.replace(draft.context, rows=1)
     draft.max_tokens = asked.max_tokens or draft.max_tokens
     draft.ignore_end = asked.ignore_end
+    draft.context = msgspec.structs.replace(draft.context, rows=1, enough=enough_for(draft))
     request = draft.freeze(uuid.uuid4().hex, time.perf_counter_ns())
 
     answer = Answer(request, None if asked.json else out, sys.stderr)
@@ -110,6 +123,16 @@ def answer_on(out: TextIO, asked: Asked, paths: Paths) -> int:
     if reason == "context":
         tell("The context is full, so the answer ends here. Raise context.length in the profile, or ask for less.")
     return 130 if reason == "cancelled" else 0
+
+
+def enough_for(draft: RequestDraft) -> int:
+    """Return a length that one answer cannot outgrow, 0 where its own has no limit.
+
+    No token stands for less than a byte. Memory for a model's whole context costs more time than a short answer does.
+    """
+    if draft.max_tokens is None:
+        return 0
+    return TEMPLATE_ROOM + sum(len(message.content.encode()) for message in draft.messages) + draft.max_tokens
 
 
 NOTHING = PluginState(False, {})

@@ -24,11 +24,11 @@ FILE_BACKENDS = ("llama.cpp",)
 and others get every name as it is."""
 
 
-def plugins_for(profile: Profile, paths: Paths) -> tuple[Registry, Profile]:
-    """Return the plugins, and the profile without tables for plugins that are broken. Raises UsageError."""
+def plugins_for(profile: Profile, paths: Paths, registry: Registry | None = None) -> tuple[Registry, Profile]:
+    """Return the plugins (looked for unless given), and the profile without tables for broken ones. Raises UsageError."""
     from fader_plugins.registry import build
 
-    registry = build(paths.plugins)
+    registry = registry or build(paths.plugins)
     known = {plugin.info.name: plugin.info.settings for plugin in registry.usable()}
     broken = {name for name in registry.plugins if name not in known}
     profiles.check_plugins(profile, known, broken)

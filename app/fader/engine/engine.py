@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -113,11 +113,8 @@ class Engine:
         self.model.unload()
 
     def _receive(self, block: bool) -> None:
-        while True:
-            try:
-                request = self._inbox.get(block=block)
-            except queue.Empty:
-                return
+        while block or not self._inbox.empty():
+            request = self._inbox.get()
             if request is None:
                 return
             if isinstance(request, Wish):
@@ -155,6 +152,8 @@ class Engine:
         self._ahead.forget()
 
     def _drop_cancelled(self) -> None:
+        if not self._cancelled:
+            return
         for request in [request for request in self._waiting if request.id in self._cancelled]:
             self._waiting.remove(request)
             self._cancelled.discard(request.id)
@@ -241,30 +240,32 @@ class Engine:
 
     # --- evaluating ---------------------------------------------------------------------------------------------------
 
-    def _evaluate(self, backend: Backend, parts: list[tuple[Row, Extension]]) -> list[Evaluated]:
-        """Evaluate all parts in one call; on an error each alone, so that a row fails only for itself."""
+    def _evaluate(self, backend: Backend, parts: list[tuple[Row, Extension]]) -> Iterator[Evaluated]:
+        """Evaluate all parts in one call; on an error each alone, so that a row fails only for itself.
+
+        Each result must be used before the next is asked for, since the backend only lends its scores.
+        """
         begin = self.clock()
         try:
             scores = backend.evaluate([part for _, part in parts])
         except Interrupted:
-            return []
+            return
         except OutOfMemory as error:
             if self._sessions.drop_oldest() or parts[0][0].hooks.make_room(backend):
-                return []
+                return
             if len(parts) == 1:
                 self._fail(parts[0][0], error)
-                return []
+                return
         except Exception as error:  # every failure of a turn becomes its Failed event; the engine goes on
             if len(parts) == 1:
                 self._fail(parts[0][0], error)
-                return []
+                return
         else:
             took, batch = self.clock() - begin, sum(len(part.tokens) for _, part in parts)
-            return [(row, part, one, took, batch) for (row, part), one in zip(parts, scores, strict=True)]
-        done: list[Evaluated] = []
+            yield from ((row, part, one, took, batch) for (row, part), one in zip(parts, scores, strict=True))
+            return
         for part in parts:
-            done += self._evaluate(backend, [part])
-        return done
+            yield from self._evaluate(backend, [part])
 
     def _advance(self, row: Row, part: Extension, scores: Scores, took_ns: int, batch: int) -> None:
         try:

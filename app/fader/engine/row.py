@@ -56,7 +56,8 @@ class Row:
         self._batch = 0
         self._guesser: str | None = None
         self._notes: dict[str, str] = {}
-        propose = self._propose if hooks.proposes() else nothing
+        self._drafts = hooks.proposes()
+        propose = self._propose if self._drafts else nothing
         self._generator = decode(prompt, held, self._sample, request.keep_state, propose)
         self._step: Step = next(self._generator)
         self._done = 0
@@ -104,7 +105,7 @@ class Row:
         self._verify_ns += took_ns
         self._batch += batch
         if part.rows:
-            self._scores.append(scores)
+            self._scores.append(scores.copy() if self.remaining else scores)
         if self.prefilling:
             self.emit(
                 Prefilled(request_id=self.request.id, at_ns=self.clock(), done=self._done, total=len(self._step.tokens))
@@ -116,7 +117,7 @@ class Row:
         self._step = self._generator.send(gathered)
         self._done, self._scores = 0, []
         at_ns = self._sampled_ns or self.clock()
-        if not self.prefilling:
+        if self._drafts and not self.prefilling:
             self._tell(at_ns, *told)
         self._verify_ns = self._batch = 0
         for pick in self._step.picks:
@@ -126,8 +127,6 @@ class Row:
         self.steps += 1
 
     def _tell(self, at_ns: int, proposed: int, draft_ns: int, by: str | None, notes: dict[str, str]) -> None:
-        if not self.hooks.proposes():
-            return
         event = Drafted(
             request_id=self.request.id,
             at_ns=at_ns,

@@ -30,8 +30,10 @@ class TextStream:
         """Take the bytes of one token; return the text that is certain now."""
         if self.stopped:
             return ""
-        self.held += piece
         self.kept += len(piece)
+        if not self.stops:
+            return self.decoder.decode(piece)
+        self.held += piece
         found = [(at + len(stop), at) for stop in self.stops if (at := self.held.find(stop)) >= 0]
         if found:
             _, at = min(found)

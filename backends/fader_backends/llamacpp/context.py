@@ -6,7 +6,6 @@ Knows sequence ids and positions, but neither sessions nor messages.
 from __future__ import annotations
 
 import ctypes
-import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -20,6 +19,9 @@ from fader_backends.ggml_types import CACHE_TYPES
 from fader_backends.llamacpp.layout import FLASH_ATTENTION, Layout
 from fader_backends.llamacpp.library import LOG, Line, Switch, bindings, catch_log, reason
 from fader_backends.llamacpp.weights import Weights
+
+VIEWS = 64
+"""How many views of scores are kept for the next step; making one anew costs as much as reading it."""
 
 
 class Stretch(NamedTuple):
@@ -79,6 +81,7 @@ class Context:
         self._counts = np.ones(size, np.int32)
         self._row_pointers = (self._rows.ctypes.data + 4 * np.arange(size)).astype(np.uintp)
         self._order = np.arange(self.length + size, dtype=np.int32)
+        self._views: dict[tuple[int, int], Scores] = {}
         fields: dict[str, npt.NDArray[Any]] = {
             "token": self._tokens,
             "pos": self._positions,
@@ -116,28 +119,28 @@ class Context:
         return code
 
     def scores(self, work: Sequence[Stretch]) -> list[Scores]:
-        """Copy out the scores of the batch that just ran. Raises BadScores when they cannot be sampled from."""
+        """Return the scores of the batch that just ran: views of the library's buffer, which the next run overwrites."""
         result = []
         end = 0
-        size = self._vocabulary * 4
         for stretch in work:
             end += len(stretch.tokens)
-            scores = np.empty((stretch.scored, self._vocabulary), np.float32)
-            target = scores.ctypes.data
-            for place in range(end - stretch.scored, end):
-                source = self._scores_at(self.pointer, place)
-                if not source:
-                    raise BadScores("llama.cpp returned no scores.", "", "Send the message again.")
-                ctypes.memmove(target, source, size)
-                target += size
-            if not all(math.isfinite(row.max()) for row in scores):  # the maximum of a row with a NaN is NaN
-                raise BadScores(
-                    "The model returned scores that are no numbers.",
-                    "The model file may be damaged, or its number type overflows on this device.",
-                    "Try another quantisation, or flash_attention = off.",
-                )
-            result.append(scores)
+            result.append(self._view(end - stretch.scored, stretch.scored))
         return result
+
+    def _view(self, place: int, count: int) -> Scores:
+        """Return the scores at `count` places of the batch, which the library keeps side by side."""
+        source = self._scores_at(self.pointer, place) if count else 0
+        if count and not source:
+            raise BadScores("llama.cpp returned no scores.", "", "Send the message again.")
+        if (source, count) not in self._views:
+            if len(self._views) > VIEWS:
+                self._views.clear()
+            kind = ctypes.c_float * (count * self._vocabulary)
+            buffer = kind.from_address(source) if count else kind()
+            view: Scores = np.ctypeslib.as_array(buffer).reshape(count, self._vocabulary)
+            view.flags.writeable = False
+            self._views[source, count] = view
+        return self._views[source, count]
 
     def cut(self, row: int, length: int) -> bool:
         """Forget what `row` holds from position `length` on; False when this kind of memory cannot."""

@@ -61,7 +61,11 @@ def plan(spec: ContextSpec, file: GgufFile, freed: int = 0) -> Layout:
     shape.check(type_k, type_v)
     per_token = max(1, int((1 if unified else spec.rows) * shape.bytes_per_token(type_k, type_v)))
     free = psutil.virtual_memory().available + freed
-    length = spec.length or _affordable(file.context_length or FALLBACK_LENGTH, per_token, free)
+    within("enough", spec.enough, 0, 1 << 32)
+    most = file.context_length or FALLBACK_LENGTH
+    if spec.enough:
+        most = min(most, -(-spec.enough // STEP) * STEP)
+    length = spec.length or _affordable(most, per_token, free)
     if length * per_token > free:
         raise OutOfMemory(
             f"A context of {length:,} tokens needs {length * per_token / 2**20:,.0f} MiB; {free / 2**20:,.0f} are free.",

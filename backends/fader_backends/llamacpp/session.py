@@ -5,13 +5,14 @@ Knows its row; other rows and batches are the backend's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fader_backends.base import Extension, Scores, Session, SessionState
-from fader_backends.errors import NotSupported, OutOfMemory
+from fader_backends.errors import BadScores, NotSupported, OutOfMemory
 
 if TYPE_CHECKING:
     from fader_backends.llamacpp.backend import LlamaCpp
@@ -42,7 +43,13 @@ class LlamaSession:
             for start in range(0, max(len(tokens), 1), batch):
                 part = tokens[start : start + batch]
                 scored = min(len(part), max(0, rows - (len(tokens) - start - len(part))))
-                scores += self._backend.evaluate([Extension(self, part, scored)])
+                scores.append(self._backend.evaluate([Extension(self, part, scored)])[0].copy())
+                if not all(math.isfinite(row.max()) for row in scores[-1]):  # the maximum of a row with a NaN is NaN
+                    raise BadScores(
+                        "The model returned scores that are no numbers.",
+                        "The model file may be damaged, or its number type overflows on this device.",
+                        "Try another quantisation, or flash_attention = off.",
+                    )
         except BaseException:
             if len(self.held) > before:
                 self.restore(before)

@@ -8,6 +8,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+STRIDE = 64
+"""Scores per group of `group_maxima`."""
+
 Floats: TypeAlias = npt.NDArray[np.float32]
 Tokens: TypeAlias = npt.NDArray[np.intp]
 
@@ -17,6 +20,8 @@ class Candidates(NamedTuple):
 
     tokens: Tokens
     scores: Floats
+    peaks: Floats | None = None
+    """Maxima of groups of the scores (`group_maxima`), where they are known already."""
 
     def places(self, tokens: Tokens) -> tuple[Tokens, npt.NDArray[np.bool_]]:
         """Return where the candidates among `tokens` are, and which of the tokens those are."""
@@ -36,6 +41,10 @@ class Candidates(NamedTuple):
         """Return those at `places`, which are in rising order."""
         return Candidates(self.tokens[places], self.scores[places])
 
+    def by_id(self) -> Candidates:
+        """Return them in id order."""
+        return self
+
     def odds(self) -> Floats:
         """Return probabilities times a common factor, the best being 1."""
         odds: Floats = np.exp(self.scores - self.scores.max())
@@ -47,13 +56,44 @@ class Candidates(NamedTuple):
         return odds / np.float32(odds.sum(dtype=np.float64))
 
 
+class Ranked(NamedTuple):
+    """Candidates best first, of equal ones the lower id, as samplers that cut off a tail leave them to each other."""
+
+    tokens: Tokens
+    scores: Floats
+
+    def first(self, count: int) -> Ranked:
+        """Return the `count` best."""
+        return Ranked(self.tokens[:count], self.scores[:count])
+
+    def odds(self) -> Floats:
+        """Return probabilities times a common factor, the best being 1."""
+        odds: Floats = np.exp(self.scores - self.scores[0])
+        return odds
+
+    def by_id(self) -> Candidates:
+        """Return them in id order."""
+        order = self.tokens.argsort()
+        return Candidates(self.tokens[order], self.scores[order])
+
+
 class Fresh(Candidates):
     """Candidates whose scores were made for this step of a chain alone, so that the next step may change them in place."""
 
 
 def everything(scores: Floats) -> Candidates:
     """Return all tokens of the vocabulary as candidates."""
-    return Candidates(_ids(len(scores)), scores)
+    return Candidates(_ids(len(scores)), scores, group_maxima(scores))
+
+
+def group_maxima(scores: Floats) -> Floats:
+    """Return the maximum of each of many groups that together hold all scores; NaN for a group that holds one."""
+    groups = len(scores) // STRIDE
+    whole = groups * STRIDE
+    if whole == len(scores) > 0:
+        peaks: Floats = np.maximum.reduce(scores.reshape(STRIDE, groups))
+        return peaks
+    return np.concatenate((group_maxima(scores[:whole]), scores[whole:])) if groups else scores
 
 
 @lru_cache(maxsize=4)

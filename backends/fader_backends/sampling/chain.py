@@ -14,7 +14,7 @@ from ..base import FORBIDDEN, Pick, SamplerSettings
 from ..constraint import Constraint
 from ..errors import BadScores, BadValue
 from . import cuts, scores
-from .candidates import Candidates, Floats, everything
+from .candidates import Candidates, Floats, Ranked, everything
 from .limits import check
 from .numbers import XTC, draw, uniform
 from .targets import AdaptiveP, Mirostat
@@ -97,14 +97,15 @@ class Chain:
         With mirostat only logit bias and temperature act, as in llama.cpp.
         """
         s = self.settings
-        best = float(row.max())
+        left = everything(row)
+        best = float(np.maximum.reduce(left.peaks)) if left.peaks is not None else math.nan
         if not math.isfinite(best):
             raise BadScores(
                 "The model's scores cannot be sampled.",
                 "They hold NaN or infinity, or no token is possible.",
                 "Try another quantisation of the model, or the exact profile.",
             )
-        left = scores.biased(everything(row), self._bias(len(row)))
+        left = scores.biased(left, self._bias(len(row))) if s.logit_bias else left
         if s.logit_bias and float(left.scores.max()) <= FORBIDDEN / 2:
             raise BadScores("No token is left to choose.", "The logit bias forbids all of them.", "Loosen it.")
         if constraint is not None:
@@ -118,11 +119,12 @@ class Chain:
         order = s.order if not s.mirostat else ("temperature",)
         if s.temperature <= 0.0 and not s.dynatemp_range and "temperature" in order and not self._may_drop_the_best():
             order = tuple(name for name in order if name in ("penalties", "dry", "temperature"))
+        some: Candidates | Ranked = left
         for name in order:
-            left = self._apply(name, left, history)
-        return left
+            some = self._apply(name, some, history)
+        return some.by_id()
 
-    def _apply(self, name: str, c: Candidates, history: Sequence[int]) -> Candidates:
+    def _apply(self, name: str, c: Candidates | Ranked, history: Sequence[int]) -> Candidates | Ranked:
         s = self.settings
         match name:
             case "penalties":

@@ -1,6 +1,6 @@
 """Samplers that drop candidates: top-n-sigma, top-k, typical, top-p, min-p, XTC.
 
-Know only what is left when their turn comes. All keep token-id order and at least one candidate.
+Know only what is left when their turn comes. All keep at least one candidate.
 """
 
 from __future__ import annotations
@@ -8,31 +8,29 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from ..base import FORBIDDEN
-from .candidates import Candidates, Floats, Fresh, Tokens
+from .candidates import Candidates, Floats, Fresh, Ranked, Tokens, group_maxima
 
-STRIDE = 64
-"""Scores per group when looking for a lower bound of the k-th largest."""
 FAR = -1e20
 """A mean below it has -inf or `FORBIDDEN` in it."""
 FEW = 256
 """How many of the best top-p sorts at first."""
 
 
-def best_places(scores: Floats, k: int) -> Tokens:
+def best_places(scores: Floats, k: int, peaks: Floats | None = None) -> Tokens:
     """Return the places of the k largest scores, best first, 0 < k; of equal ones the lower places.
 
-    The scores are split into groups; the k-th largest group maximum bounds the k-th largest score from below, so only
-    a few are ever sorted.
+    The k-th largest of the groups' maxima bounds the k-th largest score from below, so only a few are ever sorted.
     """
-    groups = len(scores) // STRIDE
-    bound = -np.inf
-    if groups > k:
-        peaks = scores[: groups * STRIDE].reshape(STRIDE, groups).max(axis=0)
-        bound = np.partition(peaks, groups - k)[groups - k]
-    few = np.flatnonzero(scores >= bound) if bound > -np.inf else np.arange(len(scores), dtype=np.intp)
-    return few[np.argsort(-scores[few], kind="stable")[:k]]
+    peaks = group_maxima(scores) if peaks is None else peaks
+    few: Tokens | None = None
+    if k < len(peaks) < len(scores):
+        bound = np.partition(peaks, len(peaks) - k)[len(peaks) - k]
+        few = (scores >= bound).nonzero()[0] if bound > -np.inf else None
+    order: Tokens = (-(scores if few is None else scores[few])).argsort(kind="stable")[:k]
+    return order if few is None else few[order]
 
 
 def largest(values: Floats, k: int) -> Tokens:
@@ -46,10 +44,11 @@ def largest(values: Floats, k: int) -> Tokens:
     return np.sort(np.concatenate((above, equal[: k - len(above)])))
 
 
-def top_n_sigma(c: Candidates, n: float) -> Candidates:
+def top_n_sigma(c: Candidates | Ranked, n: float) -> Candidates | Ranked:
     """Mask scores more than n standard deviations below the best (Tang et al., "Top-nσ", 2024); 0 is off."""
     if n <= 0.0 or len(c.tokens) <= 1:
         return c
+    c = c.by_id()
     finite, mean = c.scores, c.scores.mean()
     if mean < FAR:  # masked or forbidden ones say nothing about the spread of the others
         finite = c.scores[c.scores > FORBIDDEN / 2]
@@ -63,49 +62,65 @@ def top_n_sigma(c: Candidates, n: float) -> Candidates:
     return Fresh(c.tokens, scores)
 
 
-def top_k(c: Candidates, k: int) -> Candidates:
+def ranked(c: Candidates | Ranked, k: int) -> Ranked:
+    """Return the k best, or all when there are fewer."""
+    if isinstance(c, Ranked):
+        return c.first(k)
+    places = best_places(c.scores, k, c.peaks)
+    return Ranked(c.tokens[places], c.scores[places])
+
+
+def top_k(c: Candidates | Ranked, k: int) -> Candidates | Ranked:
     """Keep the k best; 0 is off."""
-    if k <= 0 or k >= len(c.tokens):
-        return c
-    return c.keep(np.sort(best_places(c.scores, k)))
+    return c if k <= 0 or k >= len(c.tokens) else ranked(c, k)
 
 
-def top_p(c: Candidates, p: float, min_keep: int) -> Candidates:
+def top_p(c: Candidates | Ranked, p: float, min_keep: int) -> Candidates | Ranked:
     """Keep the smallest set of best candidates whose probability reaches p; 1 is off.
 
     Nucleus sampling (Holtzman et al., "The curious case of neural text degeneration", 2020).
     """
     if p >= 1.0:
         return c
-    odds = c.odds()
-    wanted = p * float(odds.sum(dtype=np.float64))
-    count = min(max(FEW, min_keep), len(odds))
-    order = best_places(odds, count)
-    mass = np.cumsum(odds[order].astype(np.float64))
-    few = mass[-1] >= wanted or count == len(odds)
-    if not few:
-        mass = np.cumsum(np.sort(odds)[::-1].astype(np.float64))
-    kept = min(max(int(np.searchsorted(mass, wanted, side="left")) + 1, min_keep), len(odds))
-    return c.keep(np.sort(order[:kept]) if few else largest(odds, kept))
+    best = ranked(c, len(c.tokens) if isinstance(c, Ranked) else max(FEW, min_keep))
+    mass = best.odds().cumsum(dtype=np.float64)
+    if isinstance(c, Ranked) or len(best.tokens) == len(c.tokens):
+        wanted = p * float(mass[-1])
+    else:
+        odds = c.odds()
+        wanted = p * float(odds.sum(dtype=np.float64))
+        if mass[-1] < wanted:  # a flat distribution
+            mass = np.cumsum(np.sort(odds)[::-1].astype(np.float64))
+            return c.keep(largest(odds, _enough(mass, wanted, min_keep)))
+    return best.first(_enough(mass, wanted, min_keep))
 
 
-def min_p(c: Candidates, p: float, min_keep: int) -> Candidates:
+def _enough(mass: npt.NDArray[np.float64], wanted: float, min_keep: int) -> int:
+    """Return how many of the best reach the mass that is wanted."""
+    return min(max(int(mass.searchsorted(wanted, side="left")) + 1, min_keep), len(mass))
+
+
+def min_p(c: Candidates | Ranked, p: float, min_keep: int) -> Candidates | Ranked:
     """Drop candidates below p times the best one's probability (Nguyen et al., "Min-p", 2024); 0 is off."""
     if p <= 0.0:
         return c
-    places = np.flatnonzero(c.scores >= c.scores.max() + np.float32(math.log(p)))
+    bound = c.scores.max() + np.float32(math.log(p))
+    if isinstance(c, Ranked):
+        return c.first(max(int(np.count_nonzero(c.scores >= bound)), min_keep))
+    places = np.flatnonzero(c.scores >= bound)
     if len(places) < min(min_keep, len(c.tokens)):
-        places = np.sort(best_places(c.scores, min_keep))
+        return ranked(c, min_keep)
     return c.keep(places)
 
 
-def typical(c: Candidates, p: float, min_keep: int) -> Candidates:
+def typical(c: Candidates | Ranked, p: float, min_keep: int) -> Candidates | Ranked:
     """Keep those whose surprise is nearest the entropy, up to mass p; 1 is off.
 
     Meister et al., "Locally typical sampling", 2023.
     """
     if p >= 1.0:
         return c
+    c = c.by_id()
     odds = c.probabilities()
     possible = np.flatnonzero(odds)
     kept = _most_typical(odds[possible], p, min_keep)
@@ -123,13 +138,14 @@ def _most_typical(odds: Floats, p: float, min_keep: int) -> Tokens:
     return order[: max(int(np.searchsorted(mass, p, side="right")) + 1, min_keep)]
 
 
-def xtc(c: Candidates, threshold: float, min_keep: int) -> Candidates:
+def xtc(c: Candidates | Ranked, threshold: float, min_keep: int) -> Candidates | Ranked:
     """Drop all but the least likely of the candidates that reach the threshold (p-e-w, text-generation-webui #6335).
 
     The coin has been thrown already. Nothing happens when fewer than two reach it.
     """
     if threshold > 0.5 or len(c.tokens) < 2:
         return c
+    c = c.by_id()
     odds = c.probabilities()
     above = np.flatnonzero(odds >= np.float32(threshold))
     dropped = max(len(above) - 1, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from .candidates import Floats
@@ -12,6 +14,8 @@ XTC = 1
 """Stream of XTC's coin."""
 SPAN = 256
 """Candidates per group when the running sum is searched."""
+BLOCK = 64
+"""Positions whose numbers are made together: a generator costs more than its numbers."""
 
 
 def uniform(seed: int, row: int, position: int, stream: int = DRAW) -> float:
@@ -20,9 +24,16 @@ def uniform(seed: int, row: int, position: int, stream: int = DRAW) -> float:
     Philox4x64-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) as numpy ships it, keyed by seed
     and row, counting positions and streams.
     """
+    block, place = divmod(position, BLOCK)
+    return _block(seed, row, block, stream)[place]
+
+
+@lru_cache(maxsize=64)
+def _block(seed: int, row: int, block: int, stream: int) -> list[float]:
     key = np.array([seed, row], dtype=np.uint64)
-    bits = np.random.Philox(key=key, counter=(stream << 64) + position).random_raw()
-    return (int(bits) >> 11) * 2.0**-53
+    bits = np.random.Philox(key=key, counter=(stream << 64) + block * BLOCK).random_raw(4 * BLOCK)[::4]  # 4 per count
+    numbers: list[float] = ((bits >> np.uint64(11)) * 2.0**-53).tolist()
+    return numbers
 
 
 def draw(odds: Floats, number: float) -> tuple[int, float]:
@@ -30,17 +41,23 @@ def draw(odds: Floats, number: float) -> tuple[int, float]:
 
     Sums are taken per group first: one pass that vectorises, then two short searches.
     """
-    groups = -(-len(odds) // SPAN)
-    padded = np.zeros(groups * SPAN, dtype=np.float32)
-    padded[: len(odds)] = odds
-    heaps = padded.reshape(groups, SPAN)
-    mass = np.cumsum(heaps.sum(axis=1, dtype=np.float64))
-    total = float(mass[-1])
-    wanted = number * total
-    group = min(int(np.searchsorted(mass, wanted, side="right")), groups - 1)
-    before = float(mass[group - 1]) if group else 0.0
-    inner = np.cumsum(heaps[group], dtype=np.float64)
-    chosen = group * SPAN + int(np.searchsorted(inner, wanted - before, side="right"))
+    before, group = 0.0, 0
+    if len(odds) <= SPAN:
+        inner = odds.cumsum(dtype=np.float64)
+        total = float(inner[-1])
+        wanted = number * total
+    else:
+        groups = -(-len(odds) // SPAN)
+        padded = np.zeros(groups * SPAN, dtype=np.float32)
+        padded[: len(odds)] = odds
+        heaps = padded.reshape(groups, SPAN)
+        mass = np.cumsum(heaps.sum(axis=1, dtype=np.float64))
+        total = float(mass[-1])
+        wanted = number * total
+        group = min(int(mass.searchsorted(wanted, side="right")), groups - 1)
+        before = float(mass[group - 1]) if group else 0.0
+        inner = heaps[group].cumsum(dtype=np.float64)
+    chosen = group * SPAN + int(inner.searchsorted(wanted - before, side="right"))
     chosen = min(chosen, len(odds) - 1)
     while odds[chosen] == 0.0:  # rounding at a border must not pick what cannot be
         chosen -= 1

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..base import SamplerSettings
-from .candidates import Candidates, Floats, Fresh
+from .candidates import Candidates, Floats, Fresh, Ranked
 
 COLD = 1e-3
 """Temperatures below it divide the distances to the best score, which cannot overflow upwards."""
@@ -45,7 +45,7 @@ def window(history: Sequence[int], size: int) -> Sequence[int]:
     return list(history[0 if size < 0 else max(0, len(history) - size) :])
 
 
-def penalised(c: Candidates, history: Sequence[int], s: SamplerSettings) -> Candidates:
+def penalised(c: Candidates | Ranked, history: Sequence[int], s: SamplerSettings) -> Candidates | Ranked:
     """Apply repeat, frequency and presence penalties to tokens of the window.
 
     Repeat divides positive scores and multiplies others (Keskar et al., "CTRL", 2019, with llama.cpp's handling of the
@@ -53,6 +53,7 @@ def penalised(c: Candidates, history: Sequence[int], s: SamplerSettings) -> Cand
     """
     if s.penalty_window == 0 or (s.repeat_penalty == 1.0 and not s.frequency_penalty and not s.presence_penalty):
         return c
+    c = c.by_id()
     counts = Counter(window(history, s.penalty_window))
     tokens = np.fromiter(counts.keys(), dtype=np.intp, count=len(counts))
     times = np.fromiter(counts.values(), dtype=np.float32, count=len(counts))
@@ -66,7 +67,7 @@ def penalised(c: Candidates, history: Sequence[int], s: SamplerSettings) -> Cand
     return Fresh(c.tokens, scores)
 
 
-def dry(c: Candidates, history: Sequence[int], s: SamplerSettings, breakers: Breakers) -> Candidates:
+def dry(c: Candidates | Ranked, history: Sequence[int], s: SamplerSettings, breakers: Breakers) -> Candidates | Ranked:
     """Take multiplier * base ** (length - allowed) from each token that would prolong a repetition of that length.
 
     "Don't repeat yourself" by p-e-w (text-generation-webui #5677), with the sequence breakers of pi6am (koboldcpp #982):
@@ -88,7 +89,7 @@ def dry(c: Candidates, history: Sequence[int], s: SamplerSettings, breakers: Bre
             exponent = length - s.dry_allowed_length
             exponent = min(exponent, highest) if highest else exponent
             added[token] = np.float32(-s.dry_multiplier * s.dry_base**exponent)
-    return _changed(c, added) if added else c
+    return _changed(c.by_id(), added) if added else c
 
 
 def _unbroken(tail: Sequence[int], breakers: Breakers) -> int:
@@ -146,7 +147,7 @@ def common_ends(text: Sequence[int]) -> list[int]:
     return found[::-1]
 
 
-def tempered(c: Candidates, s: SamplerSettings) -> Candidates:
+def tempered(c: Candidates | Ranked, s: SamplerSettings) -> Candidates | Ranked:
     """Divide scores by the temperature; 0 keeps only the best.
 
     Dynamic temperature (kalomaze, koboldcpp): between temperature - range and temperature + range, by the entropy of
@@ -156,17 +157,18 @@ def tempered(c: Candidates, s: SamplerSettings) -> Candidates:
     if s.dynatemp_range > 0:
         if len(c.tokens) <= 1:
             return c
-        p = c.probabilities()
+        p = c.by_id().probabilities()
         p = p[p > 0]
         share = float(-(p * np.log(p)).sum(dtype=np.float64)) / math.log(len(c.tokens))
         low, high = max(0.0, temperature - s.dynatemp_range), temperature + s.dynatemp_range
         temperature = low + (high - low) * max(share, 0.0) ** s.dynatemp_exponent
     if temperature <= 0.0:
-        return c.keep(np.array([c.scores.argmax()]))
+        best = int(c.scores.argmax())
+        return Candidates(c.tokens[best : best + 1], c.scores[best : best + 1])
     scores: Floats
     if temperature < COLD:
         with np.errstate(over="ignore"):  # to -inf, which is what such a temperature means
             scores = (c.scores - c.scores.max()) / np.float32(max(temperature, COLDEST))
     else:
         scores = c.scores / np.float32(temperature)
-    return Candidates(c.tokens, scores)
+    return Ranked(c.tokens, scores) if isinstance(c, Ranked) else Candidates(c.tokens, scores)

@@ -31,7 +31,7 @@ class Mirostat:
     def cut(self, c: Candidates) -> Candidates:
         """Return what may be drawn."""
         if self.version == 1:
-            return top_k(c, max(self._k(c), 1))
+            return top_k(c, max(self._k(c), 1)).by_id()
         with np.errstate(divide="ignore"):
             surprise = -np.log2(c.probabilities())
         places = np.flatnonzero(surprise <= self.mu)
