@@ -43,10 +43,11 @@ def plan(spec: ContextSpec, config: Any, placement: Placement, freed: int = 0) -
     """
     check_names(spec.options, ("type_k", "type_v", "cache", "flash_attention", "unified"), "torch")
     names = dict.fromkeys(NAMES)
-    kinds = Kinds(
-        *(choice(spec.options, name, "", names) if name in spec.options else "" for name in ("type_k", "type_v")),
-        whole=choice(spec.options, "cache", "dynamic", {"dynamic": 0, "static": 1}) == "static",
+    type_k, type_v = (
+        choice(spec.options, name, "", names) if name in spec.options else "" for name in ("type_k", "type_v")
     )
+    whole = choice(spec.options, "cache", "dynamic", {"dynamic": 0, "static": 1}) == "static"
+    kinds = Kinds(type_k, type_v, whole)
     flash = choice(spec.options, "flash_attention", "auto", {"auto": 0, "on": 1, "off": 2})
     if boolean(spec.options, "unified", False):
         raise BadValue("unified = true is not to be had with torch.", "Each row has its own buffers.", "Leave it out.")
@@ -60,7 +61,9 @@ def plan(spec: ContextSpec, config: Any, placement: Placement, freed: int = 0) -
     each = bytes_per_token(config, kinds, placement.dtype)
     free = free_bytes(placement.device) + freed
     trained = getattr(config, "max_position_embeddings", None) or FALLBACK_LENGTH
-    length = spec.length or min(trained, max(STEP, int(free * SHARE / max(each, 1)) // STEP * STEP))
+    affordable = max(STEP, int(free * SHARE / max(each, 1)) // STEP * STEP)
+    enough = -(-spec.enough // STEP) * STEP or trained
+    length = spec.length or min(trained, affordable, enough)
     needed = length * each * (spec.rows if kinds.whole else 1)
     if needed > free:
         raise OutOfMemory(
