@@ -35,6 +35,11 @@ EXPECTED = {
     "turn2-vs-llama-server": 1.0,
     "tpot-vs-llama-server": 1.0,
     "kv-bytes": 0.55,
+    "torch-tpot": 0.95,
+    "torch-prefill": 1.05,
+    "torch-best-cpu": 0.5,
+    "torch-prefix-turn2": 0.15,
+    "torch-first-frame": 1.1,
 }
 
 

@@ -74,6 +74,7 @@ def test_no_long_files() -> None:
         "import fader.engine.remote",
         "import fader.headless",
         "import fader_backends.llamacpp",
+        "import fader_backends.torch_hf",
         "import fader_plugins.testing",
     ],
 )

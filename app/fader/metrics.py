@@ -246,6 +246,8 @@ class Stats(msgspec.Struct, kw_only=True):
         )
 
     def _kv_token_bytes(self) -> float | None:
+        if self.finished and self.finished.memory.kv_token_bytes is not None:
+            return self.finished.memory.kv_token_bytes
         kv_bytes = self.finished.memory.kv_bytes if self.finished else None
         if kv_bytes is None or self.context is None or not self.context.length:
             return None

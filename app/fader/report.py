@@ -65,6 +65,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     backend: str
     model: str
     """The model's name for people."""
+    device: str | None
+    """Where it runs; with number type and reason where there was a choice."""
     model_sha256: str | None
     """Of the model's file; null for backends without one."""
     profile: str
@@ -119,6 +121,7 @@ def report(stats: Stats, hashes: Path) -> RunReport:
         finish_reason=numbers.finish_reason,
         backend=request.model.backend,
         model=facts.model if facts else request.model.model,
+        device=facts.device if facts else None,
         model_sha256=sha256(file, hashes) if file and file.is_file() else None,
         profile=request.profile,
         seed=request.sampler.seed,

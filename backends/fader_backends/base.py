@@ -100,6 +100,8 @@ class Memory(msgspec.Struct, frozen=True):
     weights_bytes: int | None = None
     kv_bytes: int | None = None
     """Size of the live KV buffers (allocated, not filled)."""
+    kv_token_bytes: float | None = None
+    """What one token takes in them, where buffers grow as they fill; None: `kv_bytes` over the room there is."""
     device_peak_bytes: int | None = None
     free_bytes: int | None = None
     """What is free where the KV buffers live."""
@@ -119,6 +121,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     vocabulary: int = 0
     context_trained: int = 0
     device: str = "cpu"
+    """Where it runs; with number type and reason where there was a choice."""
     threads: int = 0
     versions: dict[str, str] = {}
 

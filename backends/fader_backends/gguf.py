@@ -37,6 +37,15 @@ class Array(msgspec.Struct, frozen=True):
     offset: int
 
 
+class Tensor(msgspec.Struct, frozen=True):
+    """Where a tensor lies in its file. `shape`: fastest dimension first; `kind`: ggml type; `offset`: from the file's start."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: int
+    offset: int
+
+
 class GgufFile(msgspec.Struct, frozen=True, kw_only=True):
     """What the header of a sound, usable model file says."""
 
@@ -101,6 +110,11 @@ def inspect(path: str | Path) -> GgufFile:
     )
 
 
+def tensors(path: str | Path) -> list[Tensor]:
+    """Return the tensors of one file. Raises as `inspect` does."""
+    return _read(Path(path)).table
+
+
 def numbers(file: GgufFile, key: str) -> npt.NDArray[np.generic]:
     """Read a number array of the metadata from disk; empty when the file has none of that name."""
     if (kept := file.metadata.get(key)) is not None:
@@ -110,27 +124,6 @@ def numbers(file: GgufFile, key: str) -> npt.NDArray[np.generic]:
         return np.zeros(0, np.int32)
     kind = np.dtype(f"<{_SCALARS[place.kind]}") if place.kind != 7 else np.dtype(bool)
     return np.fromfile(file.path, kind, place.length, offset=place.offset)
-
-
-_SAMPLING = {
-    "top_k": "top_k",
-    "top_p": "top_p",
-    "min_p": "min_p",
-    "xtc_probability": "xtc_probability",
-    "xtc_threshold": "xtc_threshold",
-    "temp": "temperature",
-    "penalty_last_n": "penalty_window",
-    "penalty_repeat": "repeat_penalty",
-    "mirostat": "mirostat",
-    "mirostat_tau": "mirostat_tau",
-    "mirostat_eta": "mirostat_eta",
-}
-
-
-def recommended_sampling(file: GgufFile) -> dict[str, Value]:
-    """Return the sampler settings the file recommends, by the names of `SamplerSettings`; often none."""
-    found = {ours: file.metadata.get(f"general.sampling.{theirs}") for theirs, ours in _SAMPLING.items()}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 _CHOOSE = "Choose a chat model in GGUF form with -m PATH."
@@ -143,6 +136,7 @@ class _Header(msgspec.Struct):
     parameters: int
     metadata: dict[str, Value]
     arrays: dict[str, Array]
+    table: list[Tensor]
 
 
 class _Reader:
@@ -227,7 +221,7 @@ def _header(reader: _Reader, path: Path, size: int) -> _Header:
     tensor_count, value_count = reader.count(), reader.count()
     if tensor_count * 24 > size or value_count * 13 > size:
         _cut_short(path, f"It claims {tensor_count} tensors and {value_count} values in {size} bytes.")
-    header = _Header(size, tensor_count, 0, {}, {})
+    header = _Header(size, tensor_count, 0, {}, {}, [])
     for _ in range(value_count):
         key, kind = reader.text(), int(reader.number(4))
         value = reader.value(kind)
@@ -236,20 +230,24 @@ def _header(reader: _Reader, path: Path, size: int) -> _Header:
         else:
             header.metadata[key] = value
     end = 0
+    table: list[tuple[str, list[int], int, int]] = []
     for _ in range(tensor_count):
-        reader.text()
+        name = reader.text()
         shape = [reader.count() for _ in range(_dimensions(reader))]
         kind, offset = int(reader.number(4)), reader.count()
         elements = math.prod(shape)
         header.parameters += elements
         block, block_bytes = ggml.BLOCKS.get(kind, (1, 0))
         end = max(end, offset + elements // block * block_bytes)
+        table.append((name, shape, kind, offset))
     align = header.metadata.get("general.alignment", 32)
     if not isinstance(align, int) or align <= 0:
         _cut_short(path, f"Its alignment is {align!r}.")
-    needed = math.ceil(reader.at / align) * align + end
+    base = math.ceil(reader.at / align) * align
+    needed = base + end
     if tensor_count and needed > size:
         _cut_short(path, f"It has {size:,} bytes; its weights need {needed:,}.")
+    header.table = [Tensor(name, tuple(shape), kind, base + at) for name, shape, kind, at in table]
     return header
 
 

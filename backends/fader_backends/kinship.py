@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from .base import Backend
 from .gguf import GgufFile, inspect
 
 SIZE_DIFFERENCE = 128
@@ -54,6 +55,18 @@ def mismatch(target: Words, draft: Words) -> str | None:
     for token in range(FIRST, min(sizes)):
         if target.texts[token] != draft.texts[token]:
             return f"token {token} is {target.texts[token]!r} in the one and {draft.texts[token]!r} in the other"
+    return None
+
+
+def different(target: Backend, draft: Backend) -> str | None:
+    """Return why two loaded models' tokens differ, where their files do not tell: sizes within 128, same bytes from 5 on."""
+    sizes = target.facts.vocabulary, draft.facts.vocabulary
+    if abs(sizes[0] - sizes[1]) > SIZE_DIFFERENCE:
+        return f"they have {sizes[0]:,} and {sizes[1]:,} tokens, more than {SIZE_DIFFERENCE} apart"
+    for token in range(FIRST, min(sizes)):
+        one, other = target.piece(token), draft.piece(token)
+        if one != other:
+            return f"token {token} is {one!r} in the one and {other!r} in the other"
     return None
 
 

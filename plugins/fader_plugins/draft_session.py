@@ -187,14 +187,13 @@ def place(name: str, target: Backend) -> str:
 
 def refuse_strangers(target: Backend, draft: Backend) -> None:
     """Raise BadValue when the draft's tokens are not the target's."""
-    if target.facts.path and draft.facts.path:
-        from fader_backends.kinship import mismatch, read
+    from fader_backends.kinship import different, mismatch, read
 
-        words = [read(backend.facts.path) for backend in (target, draft)]
-        why = mismatch(*words) if target.facts.path != draft.facts.path else None
+    paths = [backend.facts.path for backend in (target, draft)]
+    if all(path.endswith(".gguf") for path in paths):
+        why = mismatch(*map(read, paths)) if paths[0] != paths[1] else None
     else:
-        sizes = target.facts.vocabulary, draft.facts.vocabulary
-        why = f"they have {sizes[0]:,} and {sizes[1]:,} tokens" if sizes[0] != sizes[1] else None
+        why = different(target, draft)
     if why:
         raise BadValue(
             f"{draft.facts.model} cannot draft for {target.facts.model}.",

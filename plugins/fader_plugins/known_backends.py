@@ -14,7 +14,7 @@ info = PluginInfo(name="known_backends", summary="The backends that ship with Fa
 
 @hookimpl
 def backends() -> list[BackendInfo]:
-    """Name llama.cpp and the deterministic fake."""
+    """Name llama.cpp, torch and the deterministic fake."""
     alone = cpu_only()
     return [
         BackendInfo(
@@ -24,6 +24,13 @@ def backends() -> list[BackendInfo]:
             provides=frozenset({"rewind", "fork", "save", "rows", "interrupt", "kv_types", "grammar"})
             | (frozenset() if alone else frozenset({"tensor_split"})),
             lacks={"tensor_split": f"llama.cpp was built for the CPU only: {NOTHING_HERE}"} if alone else {},
+        ),
+        BackendInfo(
+            name="torch",
+            summary="Hugging Face folders, hub ids and GGUF models through transformers, on CPUs and GPUs",
+            loader="fader_backends.torch_hf:load",
+            provides=frozenset({"rewind", "fork", "save", "rows", "interrupt", "kv_types"}),
+            lacks={"grammar": "the torch backend cannot hold a reply to a grammar; llama.cpp can"},
         ),
         BackendInfo(
             name="echo",

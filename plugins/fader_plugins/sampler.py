@@ -138,7 +138,8 @@ def plan_request(draft: RequestDraft) -> None:
 
 def of_model(model: str) -> Mapping[str, Any]:
     """Return what a model file recommends, as settings; nothing when it is not there or says nothing."""
-    from fader_backends.gguf import inspect, recommended_sampling
+    from fader_backends.gguf import inspect
+    from fader_backends.gguf_sampling import recommended_sampling
     from fader_backends.llamacpp.weights import find
 
     try:

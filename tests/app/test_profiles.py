@@ -24,7 +24,7 @@ def write(paths: Paths, name: str, text: str) -> Path:
 
 
 def test_what_ships(paths: Paths) -> None:
-    assert names(paths) == ["default", "echo", "exact", "plain"]
+    assert names(paths) == ["default", "echo", "exact", "plain", "torch"]
     profiles = {name: load(name, paths) for name in names(paths)}
     assert all(profile.name == name and profile.summary for name, profile in profiles.items())
     assert not any(table["on"] for table in profiles["plain"].plugins.values())

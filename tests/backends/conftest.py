@@ -1,8 +1,8 @@
-"""The embedded model, loaded once per module in exact mode, and its path."""
+"""The embedded model, loaded once per module in exact mode, and its path; tiny model folders for torch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,8 @@ from fader_backends.base import ContextSpec, ModelSpec
 from fader_backends.errors import ModelMissing
 from fader_backends.llamacpp.backend import LlamaCpp, open_backend
 from fader_backends.llamacpp.weights import find
+
+from tests.backends import tiny_hf
 
 EXACT = ContextSpec(
     length=1024, rows=4, batch=64, threads=1, options={"flash_attention": "on", "ubatch": 32, "unified": False}
@@ -29,3 +31,16 @@ def llama(smollm2: Path) -> Iterator[LlamaCpp]:
     backend = open_backend(ModelSpec(backend="llamacpp"), EXACT, lambda fraction: True)
     yield backend
     backend.close()
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Tiny models for torch by kind, written once; nobody may change them."""
+    made: dict[str, Path] = {}
+
+    def folder(kind: str) -> Path:
+        if kind not in made:
+            made[kind] = tiny_hf.write(tmp_path_factory.mktemp(kind) / kind, kind)
+        return made[kind]
+
+    return folder

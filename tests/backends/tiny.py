@@ -23,6 +23,9 @@ LLAMA_SHAPES = {
     "ffn_up.weight": (EMBEDDING, 64),
     "ffn_down.weight": (64, EMBEDDING),
 }
+QWEN2_SHAPES = {**LLAMA_SHAPES, **{f"attn_{part}.bias": (EMBEDDING,) for part in "qkv"}}
+QWEN3_SHAPES = {**LLAMA_SHAPES, "attn_q_norm.weight": (EMBEDDING,), "attn_k_norm.weight": (EMBEDDING,)}
+GEMMA3_SHAPES = {**QWEN3_SHAPES, "post_attention_norm.weight": (EMBEDDING,), "post_ffw_norm.weight": (EMBEDDING,)}
 MAMBA_SHAPES = {
     "attn_norm.weight": (EMBEDDING,),
     "ssm_in.weight": (EMBEDDING, 128),
@@ -34,6 +37,14 @@ MAMBA_SHAPES = {
     "ssm_a": (16, 64),
     "ssm_d": (64,),
     "ssm_out.weight": (64, EMBEDDING),
+}
+
+SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
+    "llama": LLAMA_SHAPES,
+    "qwen2": QWEN2_SHAPES,
+    "qwen3": QWEN3_SHAPES,
+    "gemma3": GEMMA3_SHAPES,
+    "mamba": MAMBA_SHAPES,
 }
 
 
@@ -76,8 +87,8 @@ def sentencepiece() -> dict[str, Value]:
     }
 
 
-def write(path: Path, architecture: str, template: str = "") -> Path:
-    """Write a two-layer `llama` or `mamba` with the vocabulary above."""
+def write(path: Path, architecture: str, template: str = "", **more: Value) -> Path:
+    """Write two layers of one of `SHAPES` with the vocabulary above; other metadata is added as given."""
     vocabulary = sentencepiece()
     size = len(vocabulary["tokenizer.ggml.tokens"])  # type: ignore[arg-type]
     keys: dict[str, Value] = {
@@ -90,13 +101,15 @@ def write(path: Path, architecture: str, template: str = "") -> Path:
         keys |= {"ssm.conv_kernel": 4, "ssm.inner_size": 64, "ssm.state_size": 16, "ssm.time_step_rank": 4}
     else:
         keys |= {"attention.head_count": 1, "feed_forward_length": 64, "rope.dimension_count": EMBEDDING}
-    metadata: dict[str, Value] = {"general.architecture": architecture, "general.name": f"Tiny {architecture}"}
+    if architecture == "gemma3":
+        keys |= {"attention.key_length": EMBEDDING, "attention.value_length": EMBEDDING, "attention.sliding_window": 8}
+    metadata: dict[str, Value] = {"general.architecture": architecture, "general.name": f"Tiny {architecture}", **more}
     metadata |= {f"{architecture}.{key}": value for key, value in keys.items()} | vocabulary
     if template:
         metadata["tokenizer.chat_template"] = template
     shapes: dict[str, tuple[int, ...]] = {"token_embd.weight": (EMBEDDING, size), "output_norm.weight": (EMBEDDING,)}
     for layer in range(2):
-        for name, shape in (MAMBA_SHAPES if architecture == "mamba" else LLAMA_SHAPES).items():
+        for name, shape in SHAPES[architecture].items():
             shapes[f"blk.{layer}.{name}"] = shape
     path.write_bytes(_file(metadata, shapes))
     return path

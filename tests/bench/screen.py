@@ -165,6 +165,22 @@ def first_frame(options: Options) -> Outcome:
     )
 
 
+def torch_first_frame(options: Options) -> Outcome:
+    """Compare the time to the complete screen with the torch profile and with the default one."""
+    with home() as environment:
+
+        def app(name: str) -> float:
+            return _first(_shown(fader("-p", name), environment, "help", "sampler", "Numbers", "Enter sends"), full)
+
+        a, b, said = alternate(lambda _: app("torch"), lambda _: app("default"), options.pairs(9, 2), warm=2)
+    return Outcome(
+        a,
+        b,
+        "from spawn to the arrival of the piece of output that completes the screen in a pty of 120x40, both profiles as "
+        f"they ship; {said}",
+    )
+
+
 def _shown(command: Sequence[str], environment: dict[str, str], *texts: str) -> Terminal:
     """Start a program, let it draw until all texts have arrived and half a second more, and quit it."""
     terminal = Terminal(command, environment, str(ROOT))

@@ -69,15 +69,12 @@ class Reply(NamedTuple):
 class Local:
     """Fader's engine in this process, with one conversation's session."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, **keys: Any) -> None:
+        """Take other keys of the profile than those of the bare loop."""
         registry = build(None)
-        profile = Profile(
-            name="bench",
-            backend="llama.cpp",
-            model=model,
-            context=msgspec.convert(CONTEXT, ContextTable),
-            plugins={"sampler": dict(SAMPLER)},
-        )
+        keys.setdefault("context", msgspec.convert(CONTEXT, ContextTable))
+        keys.setdefault("plugins", {"sampler": dict(SAMPLER)})
+        profile = Profile(**{"name": "bench", "backend": "llama.cpp", "model": model, **keys})
         self.board = Switchboard(registry, profile)
         self.headless = Headless(registry)
         self._names = itertools.count()

@@ -194,10 +194,11 @@ def test_freed_with_its_target_and_its_setting(monkeypatch: pytest.MonkeyPatch) 
 def test_a_stranger_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vocabulary of another size is refused by name, and nothing stays loaded."""
     target, closed = echo(), []
-    target.facts = msgspec.structs.replace(target.facts, vocabulary=300, model="big")
+    target.facts = msgspec.structs.replace(target.facts, vocabulary=600, model="big")
     monkeypatch.setattr(EchoBackend, "close", lambda self: closed.append(self))
     with pytest.raises(
-        BadValue, match=r"echo cannot draft for big\. Their vocabularies differ: they have 300 and 260 tokens"
+        BadValue,
+        match=r"echo cannot draft for big\. Their vocabularies differ: they have 600 and 260 tokens, more than 128",
     ):
         DraftSessions(target, ECHO, "", {})
     assert len(closed) == 1
@@ -233,10 +234,10 @@ def test_certainty_classes() -> None:
 
 def test_refusals_name_both(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two files with other vocabularies are named by their models."""
-    monkeypatch.setattr("fader_backends.kinship.read", lambda path: msgspec.structs.replace(WORDS, kind=path))
+    monkeypatch.setattr("fader_backends.kinship.read", lambda path: msgspec.structs.replace(WORDS, kind=path[:-5]))
     target, draft = echo(), echo()
-    target.facts = msgspec.structs.replace(target.facts, path="llama", model="Big 7B")
-    draft.facts = msgspec.structs.replace(draft.facts, path="gpt2", model="Small 1B")
+    target.facts = msgspec.structs.replace(target.facts, path="llama.gguf", model="Big 7B")
+    draft.facts = msgspec.structs.replace(draft.facts, path="gpt2.gguf", model="Small 1B")
     with pytest.raises(BadValue, match=r"Small 1B cannot draft for Big 7B.*different kinds \(llama and gpt2\)"):
         refuse_strangers(target, draft)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from fader_backends.errors import ModelMissing
 
 from .. import models, profiles
 from ..paths import Paths
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from fader_plugins.registry import Registry
 
 FILE_BACKENDS = ("llama.cpp",)
-"""Backends whose model is a file that the app looks up; others get the name as it is."""
+"""Backends whose model is a file that the app looks up; torch also takes folders and hub ids, so it gets those as they are,
+and others get every name as it is."""
 
 
 def plugins_for(profile: Profile, paths: Paths, registry: Registry | None = None) -> tuple[Registry, Profile]:
@@ -44,6 +46,12 @@ def with_model(
     """
     name = profile.model if model is None else model
     is_embedded = name.lower() in ("", models.EMBEDDED)
-    if profile.backend in FILE_BACKENDS and (needed or not is_embedded):
-        name = str(models.resolve(name, models.folders(paths, environ, home)))
+    if profile.backend in models.BACKENDS and (needed or not is_embedded):
+        try:
+            name = str(models.resolve(name, models.folders(paths, environ, home)))
+        except ModelMissing:
+            if profile.backend in FILE_BACKENDS or is_embedded:
+                raise
+            folder = Path(name).expanduser()
+            name = str(folder.absolute()) if folder.is_dir() else name
     return msgspec.structs.replace(profile, model=name)

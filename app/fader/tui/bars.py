@@ -14,6 +14,7 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
+from .. import models
 from .flow import clean
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def waiting(queue: Sequence[str], edited: str | None, pastes: str) -> list[Part]
 
 def welcome(profile: Profile, problem: Failure | None) -> str:
     """Return what an empty conversation shows: what to do, or what is missing and how to get it."""
-    model = profile.model or ("the embedded model" if profile.backend == "llama.cpp" else "no file needed")
+    model = profile.model or ("the embedded model" if profile.backend in models.BACKENDS else "no file needed")
     about = f": {profile.summary}" if profile.summary else ""
     first = "Ask something below. The reply appears here, and its numbers beside it."
     if problem is not None:

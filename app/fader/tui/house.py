@@ -105,10 +105,10 @@ class RealHouse:
 
     def problem(self, profile: Profile) -> Failure | None:
         """See `House.problem`."""
-        if profile.backend != "llama.cpp":
-            return None
         from .. import models
 
+        if profile.backend != "llama.cpp" and (profile.backend not in models.BACKENDS or profile.model):
+            return None
         try:
             models.resolve(profile.model, models.folders(self.paths, os.environ, Path.home()))
         except FaderError as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fader_backends.errors import FaderError, Failure
 from textual.widgets import Static
 
+from .. import models
 from . import bars
 from .bars import Bar
 from .contain import Contained
@@ -68,7 +69,7 @@ class Lines(Contained):
     def show_title(self) -> None:
         """Name model, profile and conversation."""
         model = self.profile.model.rpartition("/")[2] or "embedded model"
-        if self.profile.backend != "llama.cpp" and not self.profile.model:
+        if self.profile.backend not in models.BACKENDS and not self.profile.model:
             model = self.profile.backend
         title = self.chat.conversation.title if self.chat and self.chat.conversation else ""
         self.query_one("#title", Bar).show(

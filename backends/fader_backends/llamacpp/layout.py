@@ -5,17 +5,15 @@ Knows the model's header, not its weights, and makes no context itself.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-
 import msgspec
 import psutil
 
-from fader_backends.base import ContextSpec, Scalar
-from fader_backends.errors import BadValue, OutOfMemory, UnknownName
+from fader_backends.base import ContextSpec
+from fader_backends.errors import BadValue, OutOfMemory
 from fader_backends.ggml_types import BLOCKS, CACHE_TYPES
 from fader_backends.gguf import GgufFile
 from fader_backends.llamacpp.kv_size import shape_of
+from fader_backends.options import boolean, check_names, choice, cores, integer, within
 
 FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
 STEP = 256
@@ -46,7 +44,7 @@ def plan(spec: ContextSpec, file: GgufFile, freed: int = 0) -> Layout:
 
     Raises BadValue, UnknownName, or OutOfMemory when it cannot fit.
     """
-    check_names(spec.options, ("flash_attention", "type_k", "type_v", "ubatch", "unified"))
+    check_names(spec.options, ("flash_attention", "type_k", "type_v", "ubatch", "unified"), "llama.cpp")
     flash = choice(spec.options, "flash_attention", "auto", FLASH_ATTENTION)
     type_k = choice(spec.options, "type_k", "f16", CACHE_TYPES)
     type_v = choice(spec.options, "type_v", "f16", CACHE_TYPES)
@@ -58,9 +56,7 @@ def plan(spec: ContextSpec, file: GgufFile, freed: int = 0) -> Layout:
     within("threads", spec.threads, 0, 512)
     ubatch = integer(spec.options, "ubatch", min(512, spec.batch))
     within("ubatch", ubatch, 1, spec.batch)
-    unified = spec.options.get("unified", True)
-    if not isinstance(unified, bool):
-        raise BadValue(f"unified = {unified!r} is neither true nor false.")
+    unified = boolean(spec.options, "unified", True)
     shape = shape_of(file)
     shape.check(type_k, type_v)
     per_token = max(1, int((1 if unified else spec.rows) * shape.bytes_per_token(type_k, type_v)))
@@ -82,37 +78,3 @@ def plan(spec: ContextSpec, file: GgufFile, freed: int = 0) -> Layout:
 def _affordable(length: int, per_token: int, free: int) -> int:
     most = int(free * SHARE) // per_token // STEP * STEP
     return min(length, max(most, STEP))
-
-
-def cores() -> int:
-    """Return the number of physical cores: threads beyond them slow decoding down."""
-    return psutil.cpu_count(logical=False) or os.cpu_count() or 1
-
-
-def check_names(options: Mapping[str, Scalar], known: tuple[str, ...]) -> None:
-    """Raise UnknownName for the first option that is not known."""
-    for name in options:
-        if name not in known:
-            raise UnknownName("llama.cpp option", name, known)
-
-
-def choice(options: Mapping[str, Scalar], name: str, default: str, known: Mapping[str, object]) -> str:
-    """Return a named value. Raises BadValue."""
-    value = options.get(name, default)
-    if not isinstance(value, str) or value not in known:
-        raise BadValue(f"{name} = {value!r} is none of {', '.join(known)}.")
-    return value
-
-
-def integer(options: Mapping[str, Scalar], name: str, default: int) -> int:
-    """Return a whole number. Raises BadValue."""
-    value = options.get(name, default)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise BadValue(f"{name} = {value!r} is not a whole number.")
-    return value
-
-
-def within(name: str, value: int, low: int, high: int) -> None:
-    """Raise BadValue when `value` is outside its range."""
-    if not low <= value <= high:
-        raise BadValue(f"{name} = {value} is outside {low} to {high}.")

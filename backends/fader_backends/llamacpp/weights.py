@@ -6,26 +6,22 @@ Knows no context: a model can serve many, one after another.
 from __future__ import annotations
 
 import ctypes
-import glob
-import hashlib
 import importlib.util
 import os
-import re
 from pathlib import Path
 from typing import Any
 
 from fader_backends.base import ModelFacts, ModelSpec, Progress
 from fader_backends.errors import Interrupted, LoadError, ModelMissing, ModelUnsupported
+from fader_backends.fingerprint import fingerprint, parts
 from fader_backends.gguf import GgufFile
 from fader_backends.llamacpp.devices import devices
-from fader_backends.llamacpp.layout import check_names, choice, integer
 from fader_backends.llamacpp.library import LOG, bindings, catch_log, reason, versions
 from fader_backends.llamacpp.split import MODES, split_of
 from fader_backends.llamacpp.vocabulary import Vocabulary
+from fader_backends.options import check_names, choice, integer
 
 EMBEDDED = "smollm2"
-SAMPLES, SAMPLE_BYTES = 1024, 4096
-"""How much of a model file its fingerprint looks at, besides both ends."""
 
 
 def find(model: str) -> Path:
@@ -49,7 +45,7 @@ class Weights:
 
     def __init__(self, file: GgufFile, spec: ModelSpec, progress: Progress) -> None:
         """Raises LoadError and its kinds, or Interrupted when `progress` returns False."""
-        check_names(spec.options, ("n_gpu_layers", "split_mode", "tensor_split", "main_gpu", "mmap"))
+        check_names(spec.options, ("n_gpu_layers", "split_mode", "tensor_split", "main_gpu", "mmap"), "llama.cpp")
         self.file = file
         library = self._library = bindings()
         catch_log(library)
@@ -105,24 +101,8 @@ class Weights:
         )
 
     def fingerprint(self) -> str:
-        """Return the size and a hash of the first and last MiB and of samples between, over all files of the model.
-
-        Cheap, and different for models of which any tensor differs by more than a few values: a finetune touches whole
-        matrices, and `SAMPLES` blocks are spread evenly.
-        """
-        digest = hashlib.blake2b(digest_size=16)
-        first = Path(self.file.path)
-        parts = sorted(first.parent.glob(re.sub(r"-\d{5}-of-", "-?????-of-", glob.escape(first.name))))
-        for path in parts:
-            size = path.stat().st_size
-            with path.open("rb") as file:
-                digest.update(file.read(1 << 20))
-                for number in range(SAMPLES):
-                    file.seek(size * number // SAMPLES)
-                    digest.update(file.read(SAMPLE_BYTES))
-                file.seek(max(0, size - (1 << 20)))
-                digest.update(file.read())
-        return f"{self.file.size_bytes}-{digest.hexdigest()}"
+        """Return what tells the model's files from any other model's."""
+        return fingerprint(parts(self.file.path))
 
     def close(self) -> None:
         """Free the model. Closing twice is fine."""
