@@ -23,6 +23,7 @@ EXPECTED = {
     "prefill-overhead": 1.05,
     "prefix-turn2": 0.10,
     "prefix-restart": 0.08,
+    "typeahead": 0.15,
     "radix-cost": 5.0,
     "first-frame": 1.4,
     "idle-cpu": 1.0,
@@ -34,6 +35,11 @@ EXPECTED = {
     "full-chain-cost": 1.5,
     "turn2-vs-llama-server": 1.0,
     "tpot-vs-llama-server": 1.0,
+    "compare-4": 0.45,
+    "compare-prefill": 0.02,
+    "compare-step": 2.9,
+    "compare-identity": 0.0,
+    "compare-keypress": 50.0,
     "kv-bytes": 0.55,
     "torch-tpot": 0.95,
     "torch-prefill": 1.05,
@@ -77,7 +83,7 @@ def test_a_declaration_is_complete(one: Bench) -> None:
 def test_the_result_follows_the_declaration(one: Bench) -> None:
     just = one.bound if one.bounded == "a" else one.bound * 2
     fine = result(one, Outcome([just] * 3, [2.0] * 3 if one.b else None, "m"))
-    over = result(one, Outcome([just * 1.1] * 3, [2.0] * 3 if one.b else None, "m"))
+    over = result(one, Outcome([just * 1.1 or 0.1] * 3, [2.0] * 3 if one.b else None, "m"))
     assert (fine.ok, over.ok, fine.n) == (True, False, 3)
     assert (fine.ratio is None) == (fine.b is None) == (not one.b)
     assert missing(one, "why") == Result(

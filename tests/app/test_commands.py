@@ -18,7 +18,7 @@ Fader = Callable[..., Result]
 
 def test_profiles(fader: Fader, user: Paths) -> None:
     listed = fader("profiles", "list").stdout
-    assert [line.split()[0] for line in listed.splitlines()] == ["NAME", "default", "echo", "exact", "plain"]
+    assert [line.split()[0] for line in listed.splitlines()] == ["NAME", "default", "echo", "exact", "plain", "torch"]
     made = fader("profiles", "new", "mine", "--from", "exact")
     assert made.stdout == f"{user.profiles / 'mine.toml'}\n"
     assert fader("profiles", "path", "mine").stdout == made.stdout
@@ -36,7 +36,7 @@ def test_profiles(fader: Fader, user: Paths) -> None:
     assert "Did you mean 'temperature'?" in fader("profiles", "list").stdout
 
 
-@pytest.mark.parametrize("profile", ["default", "plain", "exact", "echo"])
+@pytest.mark.parametrize("profile", ["default", "plain", "exact", "echo", "torch"])
 def test_a_shipped_profile_says_where_every_built_in_switch_stands(fader: Fader, user: Paths, profile: str) -> None:
     result = fader("plugins", "list", "--json", "-p", profile)
     switches = {row["name"] for row in json.loads(result.stdout) if row["state"] != "always"}

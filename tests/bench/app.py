@@ -48,9 +48,13 @@ class App:
         """Return the processes the app has started."""
         return self.process.children(recursive=True)
 
+    def paste(self, text: str) -> None:
+        """Paste text into the prompt."""
+        self.terminal.type(f"\x1b[200~{text}\x1b[201~")
+
     def send(self, text: str) -> None:
         """Paste a prompt and press Enter."""
-        self.terminal.type(f"\x1b[200~{text}\x1b[201~")
+        self.paste(text)
         self.terminal.pump(lambda: self.terminal.quiet_for(0.3), 10, 0.1)
         self.terminal.type("\r")
 

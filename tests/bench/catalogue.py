@@ -55,6 +55,15 @@ ALL = (
         "prefix_restart:prefix_restart",
     ),
     Bench(
+        "typeahead",
+        "TTFT of a 300-word message pasted 3 s before Enter, typeahead on",
+        "the same, typeahead off",
+        "ms",
+        0.15,
+        "ratio",
+        "typeahead:typeahead",
+    ),
+    Bench(
         "radix-cost",
         "prefix cache: lookup and bookkeeping, 32,768 tokens against 1,000 entries",
         "",
