@@ -10,10 +10,20 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
+from fader_backends.ggml_types import BLOCKS, CACHE_TYPES
+from fader_plugins.logprobs import Logprobs
 from fader_plugins.turn import Numbers, RunRecord
 
 FEW = 32
 """New prompt tokens below which a prefill rate is a rough measure."""
+HALF = 2.0
+"""Bytes of a number in f16, which quantised KV types are measured against."""
+PLACES = {
+    "live": "in a spare row of the context",
+    "memory": "in memory",
+    "disk": "on disk",
+}
+"""Tier of the prefix cache -> where that is. The conversation's own row is `kv_cache`'s."""
 NOT_MECHANISMS = frozenset({"known_backends"})
 
 
@@ -31,9 +41,10 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """How to switch it off."""
     saved_ms: float | None = None
     saved_tokens: int | None = None
-    """Evaluations of a token that were not needed."""
+    """Evaluations of a token that were not needed, or for `typeahead` not any more after the turn was sent."""
     cost_ms: float | None = None
     cost_bytes: int | None = None
+    saved_bytes: int | None = None
 
 
 class Account(NamedTuple):
@@ -47,6 +58,7 @@ class Account(NamedTuple):
     saved_tokens: int | None = None
     cost_ms: float | None = None
     cost_bytes: int | None = None
+    saved_bytes: int | None = None
 
 
 def why(record: RunRecord) -> list[Reason]:
@@ -72,7 +84,11 @@ def _reason(name: str, account: Account, off: str) -> Reason:
 
 
 def kv_cache(record: RunRecord) -> Account:
-    """Without it each step would evaluate the whole text again."""
+    """Without it each step would evaluate the whole text again; with smaller types it takes less memory."""
+    return _smaller(record, _kept(record))
+
+
+def _kept(record: RunRecord) -> Account:
     n = record.numbers
     cost, held = _kv(n)
     if not record.request.keep_state:
@@ -85,8 +101,33 @@ def kv_cache(record: RunRecord) -> Account:
     return _priced(what, again, n, cost, held)
 
 
+def _smaller(record: RunRecord, account: Account) -> Account:
+    """Add what quantised keys and values save against f16: the live buffers, times f16's bytes over theirs, less them."""
+    options = (record.context or record.request.context).options
+    kinds = [str(options.get(name, "f16")) for name in ("type_k", "type_v")]
+    blocks = [BLOCKS[CACHE_TYPES.get(kind, CACHE_TYPES["f16"])] for kind in kinds]
+    if all(elements == 1 for elements, _ in blocks):
+        return account
+    types = f"K {kinds[0]}, V {kinds[1]}"
+    account = account._replace(cost=f"{account.cost}; less exact words, `fader kv check` measures how much")
+    if account.cost_bytes is None:
+        return account._replace(saved=f"{account.saved}; memory against f16 ({types}), how much is not known")
+    full = account.cost_bytes * 2 * HALF / sum(size / elements for elements, size in blocks)
+    less = round(full) - account.cost_bytes
+    what = f"est. {_bytes(abs(less))} {'less' if less >= 0 else 'more'} memory than f16 ({types})"
+    rests = f"for the memory the live KV buffers, {_bytes(account.cost_bytes)}, and the types' bytes a number"
+    if kinds[0] != kinds[1]:
+        rests += ", keys and values being equally many"
+    return account._replace(
+        saved=what if account.saved_tokens is None else f"{account.saved}; {what}",
+        baseline=f"{account.baseline}; {rests}" if account.baseline else rests,
+        estimate=True,
+        saved_bytes=less,
+    )
+
+
 def prefix_cache(record: RunRecord) -> Account:
-    """Without it the whole prompt would be evaluated."""
+    """Without it the whole prompt would be evaluated. What was evaluated ahead is `typeahead`'s, and not counted here."""
     n = record.numbers
     restore = n.ttft_parts.get("restore")
     spent = "not known" if restore is None else f"{_ms(restore)} to find and restore"
@@ -95,14 +136,34 @@ def prefix_cache(record: RunRecord) -> Account:
     if not n.reused_tokens:
         because = n.reuse_note or (f"the prompt differs at token {n.difference.position:,}" if n.difference else "")
         return Account("nothing was reused" + (f": {because}" if because else ""), spent, cost_ms=restore)
-    each = n.kv_bytes / n.context_length if n.kv_bytes and n.context_length else None
-    size = None if each is None else round(each * n.reused_tokens)
-    place = {"memory": "memory", "disk": "disk"}.get(n.reuse_tier, "the KV buffers")
-    if size is not None:
-        spent += f"; about {_bytes(size)} kept in {place}"
+    ahead = n.ready_tokens or 0
+    reused = n.reused_tokens - ahead
+    if reused <= 0:
+        return Account(f"nothing: the {ahead:,} tokens reused were evaluated ahead", spent, cost_ms=restore)
+    size = None if n.kv_token_bytes is None else round(n.kv_token_bytes * n.reused_tokens)
+    place = PLACES.get(n.reuse_tier, "")
+    if place:
+        spent += f"; kept {place}" + (f", est. {_bytes(size)}" if size is not None else "")
     tier = f" (from {n.reuse_tier})" if n.reuse_tier else ""
-    what = f"{n.reused_tokens:,} of {n.prompt_tokens:,} prompt tokens reused{tier}"
-    return _priced(what, n.reused_tokens, n, spent, size)._replace(cost_ms=restore)
+    what = f"{reused:,} of {n.prompt_tokens:,} prompt tokens reused{tier}"
+    what += f", {ahead:,} more evaluated ahead" if ahead else ""
+    account = _priced(what, reused, n, spent, size if place else None)._replace(cost_ms=restore)
+    if not place or size is None:
+        return account
+    rests = f"for the bytes {_bytes(round(n.kv_token_bytes or 0))} a token, as in the live KV buffers"
+    return account._replace(baseline=f"{account.baseline}; {rests}", estimate=True)
+
+
+def typeahead(record: RunRecord) -> Account:
+    """Without it what was ready would have been evaluated after the turn was sent."""
+    n = record.numbers
+    if n.ready_tokens is None:
+        return Account("nothing: nothing was evaluated before the turn was sent", "nothing")
+    vain = n.vain_tokens or 0
+    cost = f"{vain:,} tokens evaluated in vain, while nothing else was to do"
+    if not n.ready_tokens:
+        return Account("nothing: the turn could use none of what was evaluated ahead", cost)
+    return _priced(f"{n.ready_tokens:,} prompt tokens were ready at Enter", n.ready_tokens, n, cost, None)
 
 
 def drafts(record: RunRecord) -> Account:
@@ -137,6 +198,17 @@ def sampler(record: RunRecord) -> Account:
     return Account(saved, cost, baseline, True, cost_ms=first)
 
 
+def logprobs(record: RunRecord) -> Account:
+    """It saves nothing; what it stores is counted, but how small the store packs that is not in a turn's record."""
+    top, n = record.request.logprobs, record.numbers
+    budget = record.request.settings("logprobs", Logprobs).store_mib
+    cost = (
+        f"notes on {n.output_tokens:,} tokens: for each the {top:,} likeliest before the sampler chain and after it; "
+        f"a chat stores them, those of all chats in at most {budget:,} MiB"
+    )
+    return Account("nothing: it notes what the words were chosen from", cost if top else "nothing: none were asked for")
+
+
 def timing(record: RunRecord) -> Account:  # noqa: ARG001 - as the others
     """It shows what is measured in any case."""
     return Account("nothing: it shows the numbers", "nothing in the engine: they are taken in any case")
@@ -151,9 +223,11 @@ DRAFTING = ("prompt_lookup", "draft_model")
 """Plugins that guess tokens; their numbers are not kept apart."""
 ACCOUNTS: Mapping[str, Callable[[RunRecord], Account]] = {
     "kv_cache": kv_cache,
+    "logprobs": logprobs,
     "prefix_cache": prefix_cache,
     "sampler": sampler,
     "timing": timing,
+    "typeahead": typeahead,
     **dict.fromkeys(DRAFTING, drafts),
 }
 """Plugin -> what it did."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import pytest
 from fader.why import ACCOUNTS, Reason, why
 from fader_backends.base import ContextSpec, ModelSpec, SamplerSettings
@@ -13,7 +14,7 @@ from fader_plugins.turn import Difference, GenerationRequest, Numbers, PluginSta
 KV = 90 * 2**20
 
 
-def record(*on: str, keep: bool = True, **numbers: Any) -> RunRecord:
+def record(*on: str, keep: bool = True, types: tuple[str, str] | None = None, **numbers: Any) -> RunRecord:
     plugins = {name: PluginState(name in on, {}) for name in dict.fromkeys((*ACCOUNTS, "known_backends", *on))}
     request = GenerationRequest(
         id="r", submitted_ns=0, owner="me", messages=(), model=ModelSpec(backend="echo"), context=ContextSpec(),
@@ -27,8 +28,10 @@ def record(*on: str, keep: bool = True, **numbers: Any) -> RunRecord:
         "output_tokens": 11,
         "steps": 11,
     }
+    known |= {"kv_token_bytes": KV / 4096}
     given = {**known, "prefill_tps": 200.0, "kv_bytes": KV, "context_length": 4096, "context_used": 1311, **numbers}
-    return RunRecord(request=request, facts=None, context=None, numbers=Numbers(**given), text="", ids=())
+    context = ContextSpec(options=dict(zip(("type_k", "type_v"), types, strict=True))) if types else None
+    return RunRecord(request=request, facts=None, context=context, numbers=Numbers(**given), text="", ids=())
 
 
 def only(found: RunRecord) -> Reason:
@@ -46,11 +49,89 @@ def test_prefix_cache() -> None:
     """Reused tokens are priced at the turn's own prefill rate, and the place they lie in is named."""
     reason = only(record("prefix_cache", reuse_tier="disk", ttft_parts={"restore": 3.0}))
     assert reason.saved == "est. 6,020 ms saved: 1,204 of 1,300 prompt tokens reused (from disk)"
-    assert reason.baseline == "this turn's prefill rate, 200 tok/s over 96 new tokens"
+    assert reason.baseline == (
+        "this turn's prefill rate, 200 tok/s over 96 new tokens; for the bytes 22.5 KiB a token, as in the live KV buffers"
+    )
     assert (reason.estimate, reason.saved_ms, reason.saved_tokens, reason.cost_ms) == (True, 6020.0, 1204, 3.0)
     assert reason.cost_bytes == round(KV / 4096 * 1204)
-    assert reason.cost == "3.00 ms to find and restore; about 26.5 MiB kept in disk"
+    assert reason.cost == "3.00 ms to find and restore; kept on disk, est. 26.5 MiB"
     assert "/off prefix_cache" in reason.off
+
+
+@pytest.mark.parametrize(
+    ("tier", "numbers", "cost", "held"),
+    [
+        ("live", {}, "; kept in a spare row of the context, est. 26.5 MiB", round(KV / 4096 * 1204)),
+        ("memory", {}, "; kept in memory, est. 26.5 MiB", round(KV / 4096 * 1204)),
+        ("memory", {"kv_token_bytes": None}, "; kept in memory", None),
+        ("session", {}, "", None),
+    ],
+)
+def test_the_tier_a_hit_came_from(tier: str, numbers: dict[str, Any], cost: str, held: int | None) -> None:
+    """Each says where it lies; the conversation's own row holds nothing beyond the KV cache."""
+    reason = only(record("prefix_cache", reuse_tier=tier, ttft_parts={"restore": 3.0}, **numbers))
+    assert reason.saved.endswith(f"reused (from {tier})")
+    assert (reason.cost, reason.cost_bytes) == ("3.00 ms to find and restore" + cost, held)
+
+
+def test_typeahead() -> None:
+    """Tokens ready at Enter are priced at the turn's own prefill rate; those in vain are the cost."""
+    reason = only(record("typeahead", ready_tokens=300, vain_tokens=12))
+    assert reason.saved == "est. 1,500 ms saved: 300 prompt tokens were ready at Enter"
+    assert reason.baseline == "this turn's prefill rate, 200 tok/s over 96 new tokens"
+    assert reason.cost == "12 tokens evaluated in vain, while nothing else was to do"
+    assert (reason.estimate, reason.saved_ms, reason.saved_tokens) == (True, 1500.0, 300)
+    vain = only(record("typeahead", ready_tokens=0, vain_tokens=40))
+    assert vain.saved.startswith("nothing: the turn could use none")
+    assert vain.cost.startswith("40 tokens evaluated in vain")
+    assert (vain.estimate, vain.saved_ms, vain.saved_tokens) == (False, None, None)
+    assert only(record("typeahead")).cost == "nothing"
+
+
+def test_what_was_ready_is_counted_once() -> None:
+    """Tokens evaluated ahead were reused, but saved by typeahead: the prefix cache counts the others."""
+    prefix, ahead = why(record("prefix_cache", "typeahead", ready_tokens=300, vain_tokens=0, reuse_tier="session"))
+    assert (prefix.saved_tokens, ahead.saved_tokens) == (904, 300)
+    assert prefix.saved == (
+        "est. 4,520 ms saved: 904 of 1,300 prompt tokens reused (from session), 300 more evaluated ahead"
+    )
+    alone = only(record("prefix_cache", ready_tokens=1204, vain_tokens=0))
+    assert (alone.saved, alone.saved_ms) == ("nothing: the 1,204 tokens reused were evaluated ahead", None)
+
+
+def test_quantised_kv() -> None:
+    """The live buffers of q8_0, 34 bytes for 32 numbers, would be 64/34 as large in f16."""
+    reason = only(record("kv_cache", types=("q8_0", "q8_0")))
+    assert reason.saved_bytes == round(KV * 64 / 34) - KV
+    assert reason.saved == (
+        "est. 65.2 s saved: 13,045 evaluations of earlier tokens in 10 steps; "
+        "est. 79.4 MiB less memory than f16 (K q8_0, V q8_0)"
+    )
+    assert reason.baseline.endswith("; for the memory the live KV buffers, 90.0 MiB, and the types' bytes a number")
+    assert reason.cost.endswith("; less exact words, `fader kv check` measures how much")
+    assert (reason.estimate, reason.cost_bytes) == (True, KV)
+    mixed = only(record("kv_cache", types=("q8_0", "f16")))
+    assert mixed.saved_bytes == round(KV * 4 / (34 / 32 + 2)) - KV
+    assert mixed.baseline.endswith("keys and values being equally many")
+    short = only(record("kv_cache", types=("q8_0", "q4_0"), steps=1, output_tokens=1))
+    assert short.saved == "est. 131.5 MiB less memory than f16 (K q8_0, V q4_0)"  # 90 MiB x 4 / (34/32 + 18/32) - 90
+    assert (short.estimate, short.saved_ms) == (True, None)
+    unknown = only(record("kv_cache", types=("q8_0", "q8_0"), kv_bytes=None))
+    assert (unknown.saved_bytes, unknown.saved.endswith("how much is not known")) == (None, True)
+    for plain in (("f16", "f16"), ("bf16", "f16")):
+        assert only(record("kv_cache", types=plain)) == only(record("kv_cache"))
+
+
+def test_logprobs() -> None:
+    """They save nothing; what is stored is counted, and bounded by the setting."""
+    found = record("logprobs")
+    asked = msgspec.structs.replace(found, request=msgspec.structs.replace(found.request, logprobs=10))
+    reason = only(asked)
+    assert reason.saved.startswith("nothing: ")
+    assert reason.cost.startswith("notes on 11 tokens: for each the 10 likeliest before the sampler chain and after it")
+    assert reason.cost.endswith("at most 64 MiB")
+    assert (reason.estimate, reason.saved_ms, reason.cost_bytes) == (False, None, None)
+    assert only(found).cost == "nothing: none were asked for"
 
 
 def test_without_a_baseline_no_time_is_invented() -> None:
