@@ -56,13 +56,18 @@ def constraints_of(grammar: str, json_schema: str) -> dict[str, str]:
     if texts["grammar"]:
         gbnf.parse(texts["grammar"])
     if texts["json_schema"]:
-        try:
-            schema = json.loads(texts["json_schema"])
-        except ValueError as error:
-            raise BadValue(f"json_schema is not JSON: {error}.", "", "Correct it, or clear it.") from None
-        if not isinstance(schema, dict):
-            raise BadValue("json_schema is not a JSON object.", "", 'Write for example {"type": "object"}.')
+        check_schema(texts["json_schema"])
     return texts
+
+
+def check_schema(text: str) -> None:
+    """Raise BadValue for a text that is not a JSON object; whether it is a schema is the backend's to say."""
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadValue(f"json_schema is not JSON: {error}.", "", "Correct it, or clear it.") from None
+    if not isinstance(schema, dict):
+        raise BadValue("json_schema is not a JSON object.", "", 'Write for example {"type": "object"}.')
 
 
 def text_of(name: str, value: str) -> str:

@@ -12,8 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 import msgspec
+from fader_backends import gbnf
 from fader_backends.base import BREAKERS, ORDER
+from fader_backends.errors import BadValue
 from fader_plugins.sampler import NEUTRAL, Sampler
+from fader_plugins.sampler_text import check_schema
 
 UNKNOWN = "Fader has no such setting"
 _HINTS = get_type_hints(Sampler, include_extras=True)
@@ -127,6 +130,34 @@ class Draft:
             self.note(name, value, "not a list of texts")
         elif tuple(found) != BREAKERS:
             self.sampler["dry_breakers"] = json.dumps(found, ensure_ascii=False)
+
+    def grammar(self, value: Any, theirs: str) -> None:
+        """Set the grammar, unless it is blank; one that does not parse is noted with its line and column."""
+        if value is None or (isinstance(value, str) and not value.strip()):
+            return
+        if isinstance(value, str):
+            self._constrain("grammar", value, value, theirs)
+        else:
+            self.note(theirs, value, "not a text")
+
+    def schema(self, value: Any, theirs: str) -> None:
+        """Set the JSON schema, an object or its text, unless it is empty."""
+        if not value or (isinstance(value, str) and not value.strip()):
+            return
+        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        self._constrain("json_schema", text, value, theirs)
+
+    def _constrain(self, ours: str, text: str, value: Any, theirs: str) -> None:
+        """Set what the reply must follow, as it stands: `@` names no file here. The first one that parses is taken."""
+        if "grammar" in self.sampler or "json_schema" in self.sampler:
+            self.note(theirs, value, "a reply can follow one grammar or JSON schema, and another one was carried over")
+            return
+        try:
+            gbnf.parse(text) if ours == "grammar" else check_schema(text)
+        except BadValue as error:
+            self.note(theirs, value, f"{error.title[:1].lower()}{error.title[1:]}".rstrip("."))
+        else:
+            self.sampler[ours] = text
 
     def order(self, order: Sequence[str]) -> None:
         """Set the order of the samplers, in our names."""

@@ -30,7 +30,6 @@ LOAD = "llm.load."
 ENGINES = ("llama.", "mlx.", "onnx.")
 WHY = {
     "promptTemplate": "Fader takes the template from the model; `template` in a profile names another",
-    "structured": "Fader has no structured output in profiles",
     "tools": "Fader calls no tools",
     "speculativeDecoding.draftModel": "a model file of LM Studio; name one in Fader's draft plugin",
 }
@@ -58,8 +57,7 @@ def read(data: Mapping[str, Any]) -> Imported | None:
         found["topKSampling"] = 0
     draft.carry(NAMES)
     _profile(draft)
-    if found.get("structured") == {"type": "none"}:
-        found.pop("structured")
+    _structured(draft)
     draft.drop({"contextOverflowPolicy": [], "tools": [{"type": "none"}]}, "Fader has no such setting")
     for name in [name for name in found if name in WHY]:
         draft.note(name, found.pop(name), WHY[name])
@@ -88,6 +86,20 @@ def _short(key: str) -> str:
     for engine in ENGINES:
         name = name.removeprefix(engine)
     return name
+
+
+def _structured(draft: Draft) -> None:
+    """Take over what the reply must follow: JSON, JSON of a schema, or a grammar."""
+    value = draft.left.pop("structured", None)
+    match value:
+        case None | {"type": "none"}:
+            pass
+        case {"type": "json"}:
+            draft.schema(value.get("jsonSchema") or {"type": "object"}, "structured")
+        case {"type": "gbnf"}:
+            draft.grammar(value.get("gbnfGrammar"), "structured")
+        case _:
+            draft.note("structured", value, "neither JSON nor a grammar")
 
 
 def _profile(draft: Draft) -> None:

@@ -64,9 +64,6 @@ ONLY_BESIDE = {
 }
 """These say something only where the other one is on."""
 ELSEWHERE = {
-    "grammar_string": "a grammar is not part of a profile's sampler yet",
-    "grammar": "a grammar is not part of a profile's sampler yet",
-    "json_schema": "a schema is not part of a profile's sampler yet",
     "banned_tokens": "texts and token ids depend on the model; use logit_bias with this model's ids",
     "logit_bias": "texts depend on the model's tokens; use logit_bias with this model's ids",
     "ban_eos_token": "replies end where the model ends them",
@@ -117,6 +114,9 @@ def read(data: Mapping[str, Any]) -> Imported | None:
     most = draft.number("genamt")
     if most is not None and most >= 1:
         draft.profile["max_tokens"] = int(most)
+    draft.schema(draft.left.pop("json_schema", None), "json_schema")  # goes before the grammar there, too
+    for name in ("grammar_string", "grammar"):
+        draft.grammar(draft.left.pop(name, None), name)
     _order(draft)
     draft.drop(OFF)
     for name, why in ELSEWHERE.items():

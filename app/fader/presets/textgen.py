@@ -57,6 +57,7 @@ OTHERS = (
     "temperature_last",
     "do_sample",
     "adaptive_target",
+    "grammar_string",
 )
 RANGE = 1024
 """Its default for how far back penalties and DRY look."""
@@ -98,6 +99,7 @@ def read(data: Mapping[str, Any]) -> Imported | None:
         draft.put("adaptive_target", target, "adaptive_target")
     ranges(draft)
     draft.breakers("dry_sequence_breakers")
+    draft.grammar(draft.left.pop("grammar_string", None), "grammar_string")
     named = draft.left.pop("sampler_priority", None)
     order, _ = translated(ORDER, ORDER)
     if named:
