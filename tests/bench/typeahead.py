@@ -19,28 +19,22 @@ WORDS = 300
 PAUSE = 3.0
 """Seconds between the paste and Enter."""
 REPLY = 8
+NEW_CHAT = "\x0e"
 
 
 def typeahead(options: Options) -> Outcome:
     """Compare the TTFT of messages pasted before Enter, with and without typeahead."""
     found: list[Numbers] = []
-    with (
-        home(**_profile(True)) as with_it,
-        home(**_profile(False)) as without,
-        App(fader("-p", "bench"), with_it) as ahead,
-        App(fader("-p", "bench"), without) as plain,
-    ):
-        for app in (ahead, plain):
-            app.ready()
-        a, b, said = alternate(_sent(ahead, 0, found), _sent(plain, 1, []), options.pairs(5, 2))
+    with home(**_profile(True)) as with_it, home(**_profile(False)) as without:
+        a, b, said = alternate(_sent(with_it, 0, found), _sent(without, 1, []), options.pairs(5, 2))
     ready = statistics.median(numbers.ready_tokens or 0 for numbers in found)
     new = statistics.median((numbers.prompt_tokens or 0) - (numbers.reused_tokens or 0) for numbers in found)
     return Outcome(
         a,
         b,
-        f"two apps in ptys of 120x40, one with typeahead off; each message has {WORDS} words, is pasted {PAUSE:g} s before "
-        f"Enter, and is another one; replies of {REPLY} tokens, one conversation in each app, prefix_cache on in both; "
-        f"{THREADS} threads, flash attention, context {LENGTH}; {said}",
+        f"the app in a pty of 120x40, opened for each run, with typeahead on or off; after a short turn a new chat, whose first "
+        f"message has {WORDS} words and is pasted {PAUSE:g} s before Enter, another one each run; replies of {REPLY} tokens, "
+        f"prefix_cache on in both; {THREADS} threads, flash attention, context {LENGTH}; {said}",
         [f"a found {ready:.0f} tokens ready at Enter and evaluated {new:.0f} after it (medians)"],
     )
 
@@ -51,15 +45,20 @@ def _profile(on: bool) -> dict[str, Any]:
     return llama_profile(max_tokens=REPLY, plugins=plugins)
 
 
-def _sent(app: App, side: int, found: list[Numbers]) -> Measure:
+def _sent(environment: dict[str, str], side: int, found: list[Numbers]) -> Measure:
     def measure(number: int) -> float:
-        before = len(app.records())
-        app.paste(prompt(2 * number + side + 40, WORDS, lambda text: len(text.split())))
-        app.terminal.pump(lambda: False, PAUSE, 0.5)
-        app.terminal.type("\r")
-        if not app.terminal.pump(lambda: len(app.records()) > before, TURN_SECONDS, 0.5):
-            raise Missing("The turn did not end.")
-        numbers = app.records()[-1].numbers
+        with App(fader("-p", "bench"), environment) as app:
+            app.ready()
+            app.turn("Say hello.")
+            app.terminal.type(NEW_CHAT)
+            app.terminal.pump(lambda: app.terminal.quiet_for(1.0), 20)
+            before = len(app.records())
+            app.paste(prompt(2 * number + side + 40, WORDS, lambda text: len(text.split())))
+            app.terminal.pump(lambda: False, PAUSE, 0.5)
+            app.terminal.type("\r")
+            if not app.terminal.pump(lambda: len(app.records()) > before, TURN_SECONDS, 0.5):
+                raise Missing("The turn did not end.")
+            numbers = app.records()[-1].numbers
         assert numbers.ttft_ms is not None
         if number >= 0:
             found.append(numbers)
