@@ -35,6 +35,8 @@ class Hooks:
         self.fault = fault
         self.slow: dict[str, int] = {}
         self._callers: dict[str, pluggy.HookCaller] = {}
+        self._names: dict[str, list[str]] = {}
+        """Hook -> the plugins to ask, found once: some hooks are called for every token."""
 
     def backends(self) -> list[BackendInfo]:
         """Return every backend that can be chosen, built-ins first."""
@@ -127,8 +129,18 @@ class Hooks:
             self._tell("observe", name, request=request, event=event)
 
     def _with(self, hook: str) -> list[str]:
-        names = (plugin.info.name for plugin in self.registry.usable() if hook in plugin.hooks)
-        return [name for name in names if name in self.enabled]
+        if hook not in self._names:
+            names = (plugin.info.name for plugin in self.registry.usable() if hook in plugin.hooks)
+            self._names[hook] = [name for name in names if name in self.enabled]
+        return self._names[hook]
+
+    def _in_turn(self, hook: str) -> list[str]:
+        """Return the names in pluggy's order, which `tryfirst` and `trylast` change."""
+        key = f"{hook} in turn"
+        if key not in self._names:
+            asked = reversed(getattr(self.registry.manager.hook, hook).get_hookimpls())
+            self._names[key] = [one.plugin_name for one in asked if one.plugin_name in self.enabled]
+        return self._names[key]
 
     def _tell(self, hook: str, name: str, **arguments: Any) -> Any:
         """Call one plugin; what it raises is named, and it is left out from then on."""
@@ -179,10 +191,7 @@ class Hooks:
 
     def _answers(self, hook: str, kinds: tuple[type, ...], arguments: dict[str, Any]) -> Iterator[tuple[Any, str]]:
         """Ask in pluggy's order, as long as the caller wants; yield answers that are not None, and who gave them."""
-        for implementation in reversed(getattr(self.registry.manager.hook, hook).get_hookimpls()):
-            name = implementation.plugin_name
-            if name not in self.enabled:
-                continue
+        for name in self._in_turn(hook):
             try:
                 answer = self._only(hook, name)(**arguments)
                 if answer is None:
@@ -204,6 +213,7 @@ class Hooks:
 
     def _drop(self, name: str, hook: str, detail: str) -> None:
         self.enabled.discard(name)
+        self._names.clear()
         self.fault(name, hook, detail)
 
 

@@ -27,6 +27,8 @@ CARRIED = 4.0
 """How many outcomes of earlier turns count in the next one, which may be of another kind: prose after a copy."""
 WEIGHT = 2.0
 """How many outcomes the belief before the first one is worth."""
+REACH = 0.05
+"""Guesses that are reached less often are not weighed."""
 REFRESH = 64
 """Drafted steps after which one is taken without drafts, to see what those cost now."""
 BACKOFF = 64, 1024
@@ -57,22 +59,29 @@ class Costs:
         self._last[size] = self._count
         for old in [size for size, last in self._last.items() if self._count - last > STALE]:
             del self._seen[old], self._last[old]
-        self._points = sorted(
-            (math.log(size if size <= 16 else 16 * 2 ** ((size - 16) / 4)), sorted(seen)[len(seen) // 4])
-            for size, seen in self._seen.items()
-        )
+        self._points = []
+
+    def _learnt(self) -> list[tuple[float, float]]:
+        """Return (log of the size, correction) of each size that was measured, made anew after each evaluation."""
+        if not self._points:
+            self._points = sorted(
+                (math.log(size if size <= 16 else 16 * 2 ** ((size - 16) / 4)), sorted(seen)[len(seen) // 4])
+                for size, seen in self._seen.items()
+            )
+        return self._points
 
     def ms(self, tokens: int) -> float:
         """Return what an evaluation of so many tokens should take."""
-        if not self._points:
+        points = self._learnt()
+        if not points:
             return shape(tokens)
         at = math.log(tokens)
-        right = bisect_left(self._points, (at, 0.0))
+        right = bisect_left(points, (at, 0.0))
         if right == 0:
-            return shape(tokens) * self._points[0][1]
-        if right == len(self._points):
+            return shape(tokens) * points[0][1]
+        if right == len(points):
             return self._beyond(tokens, at)
-        (x0, y0), (x1, y1) = self._points[right - 1], self._points[right]
+        (x0, y0), (x1, y1) = points[right - 1], points[right]
         return shape(tokens) * (y0 + (y1 - y0) * (at - x0) / (x1 - x0))
 
     def _beyond(self, tokens: int, at: float) -> float:
@@ -152,6 +161,8 @@ class Pace:
         reach, tokens = 1.0, 1.0
         for length, chance in enumerate(chances, 1):
             reach *= chance
+            if reach < REACH:  # what comes after it changes little, and weighing it costs time at every token
+                break
             tokens += reach
             ratio = (self.costs.ms(self._others + 1 + length) + length * draft_ms) / (tokens * alone)
             if ratio < best.ratio:

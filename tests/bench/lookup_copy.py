@@ -40,6 +40,9 @@ class Side:
         self.replies: dict[bool, list[Reply]] = {True: [], False: []}
         for key, value in {"temperature": temperature, "top_k": 0, "top_p": 1.0}.items():
             engine.board.set("sampler", key, value)
+        engine.board.switch(
+            "prefix_cache", False
+        )  # or a run would leave branches in the context that slow the next one
 
     def run(self, on: bool) -> Measure:
         """Return a run: the milliseconds from first to last token."""
@@ -83,7 +86,8 @@ def lookup_copy(options: Options) -> Outcome:
         b,
         f"first to last of {COPY} tokens, greedy, of the answer to 'repeat this text word for word, but write another word "
         f"for one of its words'; SmolLM2 does copy: {copied:.0%} of the words in its answer follow their predecessor in the "
-        f"text (it forgets to replace the word); {notes[0]}; one engine, so costs are learnt in the warm-up; "
+        f"text (it forgets to replace the word); {notes[0]}; one engine, so costs are learnt in the warm-up, "
+        "prefix_cache off; "
         f"{THREADS} threads, flash attention, context {LENGTH}; {said}",
         notes[1:],
     )
@@ -99,7 +103,8 @@ def lookup_prose(options: Options) -> Outcome:
         a,
         b,
         f"first to last of {PROSE} tokens at temperature 1 with no other sampler, end tokens ignored, same seed on both "
-        f"sides, another for each pair; {notes[0]}; {THREADS} threads, flash attention, context {LENGTH}; {said}",
+        f"sides, another for each pair, prefix_cache off; {notes[0]}; {THREADS} threads, flash attention, "
+        f"context {LENGTH}; {said}",
         notes[1:],
     )
 
