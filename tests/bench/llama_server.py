@@ -102,6 +102,9 @@ class LlamaServer:
             if told.get("tokens"):
                 stamps.append(at)
                 tokens += len(told["tokens"])
+            elif told.get("stop") and not stamps and count == 1:  # a token without text is told of by the end alone
+                stamps.append(at)
+                tokens += 1
             timings = told.get("timings") or timings
         if tokens != count or len(stamps) != count:
             raise Missing(f"llama-server sent {tokens} tokens in {len(stamps)} pieces, not {count} one by one.")
