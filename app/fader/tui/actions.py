@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from . import theme
+from . import terminal, theme
 from .contain import contained_callback
 from .tree_acts import TreeActs
 
@@ -26,6 +26,11 @@ class Actions(TreeActs):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("f4", "compare", "Side by side")]
     comparer: Comparer | None = None
     """The comparison shown last; it is there again when the screen is opened again."""
+
+    def watch_terminal(self) -> None:
+        """Quit when the terminal is closed without a hangup signal, as in a session that has no controlling terminal."""
+        if not self.is_headless:
+            self.set_interval(terminal.ASKED_S, lambda: self.exit(1) if terminal.gone() else None)
 
     # --- actions ------------------------------------------------------------------------------------------------------
 

@@ -104,6 +104,7 @@ class FaderApp(Talk):
         self.show_state()
         self.show_empty()
         self.call_after_refresh(self.open_house)
+        self.watch_terminal()
 
     async def open_house(self) -> None:
         """Find the plugins and show them; then, when they are on the screen, the rest."""
