@@ -81,15 +81,7 @@ def compare() -> None:
 )
 @option("--ignore-eos", is_flag=True, group=OUTPUT, help="Go on after the model's end token, for measurements.")
 @option("--json", "as_json", is_flag=True, group=OUTPUT, help="Print one object with all columns and numbers.")
-@option(
-    "--export",
-    "exports",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    group=OUTPUT,
-    metavar="FILE",
-    help="Write .md, .json or .html as well.",
-)
+@export_option("Write .md, .json or .html as well.")
 @option("--no-store", is_flag=True, group=OUTPUT, help="Do not keep the comparison.")
 @option(
     "-o", "options", multiple=True, group=PLUGINS, metavar="PLUGIN.KEY=VALUE", help="Change a setting of every column."
@@ -149,15 +141,7 @@ def compare_list(count: int, as_json: bool) -> None:
 
 @compare.command("show", cls=Grouped)
 @click.argument("number", type=click.IntRange(1))
-@option(
-    "--export",
-    "exports",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    group=OUTPUT,
-    metavar="FILE",
-    help="Write .md, .json or .html instead.",
-)
+@export_option("Write .md, .json or .html instead.")
 @json_option
 def compare_show(number: int, exports: tuple[Path, ...], as_json: bool) -> None:
     """Print stored comparison NUMBER, or write it to files."""

@@ -36,11 +36,4 @@ def llama(smollm2: Path) -> Iterator[LlamaCpp]:
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Tiny models for torch by kind, written once; nobody may change them."""
-    made: dict[str, Path] = {}
-
-    def folder(kind: str) -> Path:
-        if kind not in made:
-            made[kind] = tiny_hf.write(tmp_path_factory.mktemp(kind) / kind, kind)
-        return made[kind]
-
-    return folder
+    return tiny_hf.written_once(tmp_path_factory)

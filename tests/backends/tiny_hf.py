@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 SPECIAL = ("<|pad|>", "<|bos|>", "<|im_start|>", "<|im_end|>", "<think>")
 SHAPE: dict[str, Any] = {
@@ -68,3 +72,8 @@ def tokenizer(folder: Path, template: str = TEMPLATE) -> int:
         fast.chat_template = template
     fast.save_pretrained(folder)
     return len(texts)
+
+
+def written_once(temporary: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a function from kind to a tiny model's folder, written when first asked for; nobody may change it."""
+    return functools.cache(lambda kind: write(temporary.mktemp(kind) / kind, kind))

@@ -33,14 +33,7 @@ LOOKUP = {"prompt_lookup": {"min_ngram": 1, "adaptive": False, "max_draft": 6}, 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Tiny models by kind, written once."""
-    made: dict[str, Path] = {}
-
-    def folder(kind: str) -> Path:
-        if kind not in made:
-            made[kind] = tiny_hf.write(tmp_path_factory.mktemp(kind) / kind, kind)
-        return made[kind]
-
-    return folder
+    return tiny_hf.written_once(tmp_path_factory)
 
 
 @pytest.fixture
