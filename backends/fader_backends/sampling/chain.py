@@ -16,7 +16,7 @@ from ..errors import BadScores, BadValue
 from . import cuts, scores
 from .candidates import Candidates, Floats, Ranked, everything
 from .limits import check
-from .numbers import XTC, draw, uniform
+from .numbers import XTC, uniform
 from .targets import AdaptiveP, Mirostat
 from .trace import Room, Trace
 
@@ -77,31 +77,33 @@ class Chain:
         what is allowed (the order of llama.cpp's `common_sampler_sample`).
         """
         if self.constraint is None:
-            return self._choose(self.candidates(row, history), history)
+            return self._choose(self._left(row, history), history)
         learnt = copy(self.target)
-        pick = self._choose(self.candidates(row, history), history)
+        pick = self._choose(self._left(row, history), history)
         if not self.constraint.allows(pick.token):
             self.target = learnt
-            pick = self._choose(self.candidates(row, history, self.constraint), history)
+            pick = self._choose(self._left(row, history, self.constraint), history)
         self.constraint.accept(pick.token)
         return pick
 
-    def _choose(self, left: Candidates, history: Sequence[int]) -> Pick:
+    def _choose(self, left: Candidates | Ranked, history: Sequence[int]) -> Pick:
         s = self.settings
         if self.target is not None and s.temperature > 0.0:
-            if isinstance(self.target, Mirostat):
-                left = self._followed("mirostat", left, self.target.cut(left))
-            seen = self.target.cut(left) if self.trace is not None and isinstance(self.target, AdaptiveP) else left
-            place, p = self.target.choose(left, uniform(s.seed, s.row, len(history)))
-            return self._pick(int(left.tokens[place]), math.log(p), seen)
+            return self._steered(self.target, left.by_id(), uniform(s.seed, s.row, len(history)))
         if len(left.tokens) == 1:
             return self._pick(int(left.tokens[0]), 0.0, left)
-        odds = left.odds()
-        place, total = draw(odds, uniform(s.seed, s.row, len(history)))
-        return self._pick(int(left.tokens[place]), math.log(float(odds[place]) / total), left, total)
+        token, odds, total = left.draw(uniform(s.seed, s.row, len(history)))
+        return self._pick(token, math.log(odds / total), left, total)
 
-    def _pick(self, token: int, logprob: float, left: Candidates, total: float | None = None) -> Pick:
-        return Pick(token, logprob, None if self.trace is None else self.trace.odds(token, left, total))
+    def _steered(self, target: Mirostat | AdaptiveP, left: Candidates, number: float) -> Pick:
+        if isinstance(target, Mirostat):
+            left = self._followed("mirostat", left, target.cut(left))
+        seen = target.cut(left) if self.trace is not None and isinstance(target, AdaptiveP) else left
+        place, p = target.choose(left, number)
+        return self._pick(int(left.tokens[place]), math.log(p), seen)
+
+    def _pick(self, token: int, logprob: float, left: Candidates | Ranked, total: float | None = None) -> Pick:
+        return Pick(token, logprob, None if self.trace is None else self.trace.odds(token, left.by_id(), total))
 
     def _traced(self, every: Candidates, best: float) -> Trace:
         if self.room is None or len(self.room.odds) != len(every.scores):
@@ -118,6 +120,9 @@ class Chain:
 
         With mirostat only logit bias and temperature act, as in llama.cpp.
         """
+        return self._left(row, history, constraint).by_id()
+
+    def _left(self, row: Floats, history: Sequence[int], constraint: Constraint | None = None) -> Candidates | Ranked:
         s = self.settings
         left = everything(row)
         best = float(np.maximum.reduce(left.peaks)) if left.peaks is not None else math.nan
@@ -147,7 +152,7 @@ class Chain:
         some: Candidates | Ranked = left
         for name in order:
             some = self._followed(name, some, self._apply(name, some, history))
-        return some.by_id()
+        return some
 
     def _apply(self, name: str, c: Candidates | Ranked, history: Sequence[int]) -> Candidates | Ranked:
         s = self.settings
