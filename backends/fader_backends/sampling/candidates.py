@@ -24,7 +24,7 @@ class Candidates(NamedTuple):
     tokens: Tokens
     scores: Floats
     peaks: Floats | None = None
-    """Maxima of groups of the scores (`group_maxima`), where they are known already."""
+    """`group_maxima` of the scores, where they are known already."""
 
     def places(self, tokens: Tokens) -> tuple[Tokens, npt.NDArray[np.bool_]]:
         """Return where the candidates among `tokens` are, and which of the tokens those are."""
@@ -110,13 +110,14 @@ def everything(scores: Floats) -> Candidates:
 
 
 def group_maxima(scores: Floats) -> Floats:
-    """Return the maximum of each of many groups that together hold all scores; NaN for a group that holds one."""
+    """Return the maxima of many groups that together hold all scores, in rising order; last NaN, if a score is."""
     groups = len(scores) // STRIDE
     whole = groups * STRIDE
-    if whole == len(scores) > 0:
-        peaks: Floats = np.maximum.reduce(scores.reshape(STRIDE, groups))
-        return peaks
-    return np.concatenate((group_maxima(scores[:whole]), scores[whole:])) if groups else scores
+    peaks: Floats = np.maximum.reduce(scores[:whole].reshape(STRIDE, groups))
+    if whole < len(scores):
+        peaks = np.concatenate((peaks, scores[whole:]))
+    peaks.sort()
+    return peaks
 
 
 @lru_cache(maxsize=4)

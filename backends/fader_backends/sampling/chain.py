@@ -127,7 +127,7 @@ class Chain:
     def _left(self, row: Floats, history: Sequence[int], constraint: Constraint | None = None) -> Candidates | Ranked:
         s = self.settings
         left = everything(row)
-        best = float(np.maximum.reduce(left.peaks)) if left.peaks is not None else math.nan
+        best = float(left.peaks[-1]) if left.peaks is not None else math.nan
         if not math.isfinite(best):
             raise BadScores(
                 "The model's scores cannot be sampled.",

@@ -28,10 +28,10 @@ def best_places(scores: Floats, k: int, peaks: Floats | None = None) -> Tokens:
     peaks = group_maxima(scores) if peaks is None else peaks
     few: Tokens | None = None
     if k < len(peaks) < len(scores):
-        bound = np.partition(peaks, len(peaks) - k)[len(peaks) - k]
+        bound = peaks[-k]
         few = (scores >= bound).nonzero()[0] if bound > -np.inf else None
-    order: Tokens = (-(scores if few is None else scores[few])).argsort(kind="stable")[:k]
-    return order if few is None else few[order]
+    order: Tokens = (-(scores if few is None else scores.take(few))).argsort(kind="stable")[:k]
+    return order if few is None else few.take(order)
 
 
 def largest(values: Floats, k: int) -> Tokens:
@@ -68,7 +68,7 @@ def ranked(c: Candidates | Ranked, k: int) -> Ranked:
     if isinstance(c, Ranked):
         return c.first(k)
     places = best_places(c.scores, k, c.peaks)
-    return Ranked(c.tokens[places].tolist(), c.scores[places].tolist())
+    return Ranked(c.tokens.take(places).tolist(), c.scores.take(places).tolist())
 
 
 def top_k(c: Candidates | Ranked, k: int) -> Candidates | Ranked:
