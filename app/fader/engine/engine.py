@@ -282,8 +282,8 @@ class Engine:
             for (row, part), one in zip(parts, scores, strict=True):
                 yield row, part, one, took, batch
             return
-        for part in parts:
-            yield from self._evaluate(backend, [part])
+        for single in parts:
+            yield from self._evaluate(backend, [single])
 
     def _advance(self, row: Row, part: Extension, scores: Scores, took_ns: int, batch: int) -> None:
         try:
