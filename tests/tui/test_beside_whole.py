@@ -104,6 +104,8 @@ async def test_compare_keep_branch_regenerate_restart(tmp_path: Path) -> None:
         )
         branched = chat.nodes()[-1]
         kept = chat.store.children(branched.conversation, branched.parent)[1]
+        assert branched.ids is not None
+        assert kept.ids is not None
         assert branched.ids[:2] == kept.ids[:2]
         assert branched.ids[2] != kept.ids[2]
         await scene.until(lambda: not isinstance(app.screen, OddsScreen), "the chat again")
