@@ -1,6 +1,6 @@
 """Gates: limits on figures, such as `ttft_p95 <= 300 ms` or `tpot <= 1.02 x baseline`: read, and judged.
 
-Knows names of figures, not how they are measured. A gate on what was not measured neither holds nor fails, and nothing may rest on it.
+Knows names of figures, not how they are measured. A gate on what was not measured neither holds nor fails.
 """
 
 from __future__ import annotations
