@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -8,14 +9,17 @@ import pytest
 from fader.lab import statistics
 from fader.lab.statistics import (
     ALPHA,
+    Statistic,
     aligned,
     compare,
     distance,
     mann_whitney,
-    ratio_of_medians,
+    permutation,
+    ratio,
     self_spread,
     smallest_p,
 )
+from fader.metrics import percentile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,9 +71,9 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
     held = 0
     for _ in range(100):
         before, after = generator.lognormal(0, 0.2, 20), generator.lognormal(np.log(1.3), 0.2, 20)
-        ratio = ratio_of_medians(before.tolist(), after.tolist())
-        assert ratio is not None
-        held += ratio.low <= 1.3 <= ratio.high
+        found = ratio(before.tolist(), after.tolist())
+        assert found is not None
+        held += found.low <= 1.3 <= found.high
     assert 0.90 <= held / 100 <= 0.99
 
 
@@ -78,8 +82,8 @@ def test_equal_input_gives_equal_output() -> None:
 
 
 def test_what_is_not_defined_is_none() -> None:
-    assert ratio_of_medians([0.0, 0.0], [1.0]) is None
-    assert ratio_of_medians([], [1.0]) is None
+    assert ratio([0.0, 0.0], [1.0]) is None
+    assert ratio([], [1.0]) is None
     assert mann_whitney([], [1.0]) is None
     assert compare([], [1.0]).doubt == "no samples"
     assert self_spread([0.0], [1.0]) is None
@@ -97,7 +101,7 @@ def trial(generator: np.random.Generator, factor: float, n: int = 12, drift: flo
     base = noise(generator, 2 * n, drift)
     spread = self_spread(base[0::2].tolist(), base[1::2].tolist())
     run = noise(generator, 2 * n, drift)
-    return compare(run[0::2].tolist(), (run[1::2] * factor).tolist(), spread).different
+    return compare(run[0::2].tolist(), (run[1::2] * factor).tolist(), spread=spread).different
 
 
 @pytest.mark.parametrize("drift", [0.0, 0.005])
@@ -120,8 +124,8 @@ def test_reasons_for_doubt() -> None:
     assert (same.different, same.doubt) == (False, "p = 1")
     before, after = [float(i) for i in range(100, 108)], [float(i) for i in range(110, 118)]
     assert compare(before, after).different
-    assert compare(before, after, 0.05).different
-    assert compare(before, after, 0.2).doubt == "the baseline differed from itself by 20.0%"
+    assert compare(before, after, spread=0.05).different
+    assert compare(before, after, spread=0.2).doubt == "the baseline differed from itself by 20.0%"
 
 
 def test_cases_that_differ_do_not_hide_what_the_setting_did() -> None:
@@ -136,3 +140,45 @@ def test_cases_that_differ_do_not_hide_what_the_setting_did() -> None:
     assert found.ratio is not None
     assert found.ratio.value == pytest.approx(1.1, rel=0.02)
     assert aligned([0.0], [0.0], (["a"], ["a"])) == ([0.0], [0.0])
+
+
+@given(st.lists(st.floats(0.1, 9), min_size=1, max_size=30), st.sampled_from([50, 95, 99]))
+@settings(max_examples=40, deadline=None)
+def test_percentiles_are_those_of_the_metrics(samples: list[float], percent: int) -> None:
+    found = ratio([1.0], samples, cast("Statistic", f"p{percent}"))
+    assert found is not None
+    assert found.value == pytest.approx(percentile(samples, percent))
+
+
+def test_a_longer_tail_is_found_where_the_median_is_the_same() -> None:
+    generator = np.random.default_rng(3)
+    before = generator.normal(20, 1, 200).tolist()
+    after = [
+        value * 3 if place % 10 == 0 else value for place, value in enumerate(generator.normal(20, 1, 200).tolist())
+    ]
+    assert not compare(before, after).different
+    tail = compare(before, after, "p95")
+    assert tail.different
+    assert tail.ratio is not None
+    assert tail.ratio.value > 2
+    assert compare(before[:19], after[:19], "p95").doubt == "too few samples to tell: 19 and 19"
+
+
+def test_gaps_of_one_reply_are_one_witness() -> None:
+    """Four replies of 50 gaps, one of them slow throughout: 200 gaps seem to agree, but only one reply does."""
+    generator = np.random.default_rng(4)
+    before = generator.normal(20, 0.2, 200).tolist()
+    after = [
+        value * (1.5 if place < 50 else 1.0) for place, value in enumerate(generator.normal(20, 0.2, 200).tolist())
+    ]
+    replies = [place // 50 for place in range(200)]
+    assert compare(before, after, "mean").different
+    judged = compare(before, after, "mean", together=(replies, replies))
+    assert (judged.different, judged.doubt) == (False, "too few samples to tell: 4 and 4")
+
+
+def test_a_permutation_is_as_likely_as_counting_says() -> None:
+    """Of the 252 splits of ten values, the two extreme ones are as far as this one."""
+    found = permutation([1, 2, 3, 4, 5], [6, 7, 8, 9, 10], "mean")
+    assert found == pytest.approx(2 / 252, abs=0.004)
+    assert permutation([1.0], [], "mean") is None

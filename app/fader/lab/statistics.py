@@ -1,45 +1,54 @@
-"""Whether two sets of samples differ: ratio of medians with its interval, Mann-Whitney U, and the "~" of doubt.
+"""Whether two sets of samples differ: ratio of a statistic with its interval, a test, and the "~" of doubt.
 
-Knows numbers only. Nothing is dropped as an outlier, and equal input gives equal output: the bootstrap's seed is fixed.
+Knows numbers only. Nothing is dropped as an outlier, and equal input gives equal output: seeds are fixed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Literal, TypeAlias
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 SEED = 20_000
-RESAMPLES = 2_000
+DRAWS = 2_000
+"""How often samples are drawn again, for an interval or for a test."""
 CONFIDENCE = 0.95
 ALPHA = 0.01
 """A report asks of a dozen figures; at the usual 0.05 two identical sides would often differ in one of them."""
 EXACT = 60
 """Up to so many samples together, the distribution of U is counted; above, the normal one stands for it."""
 BLOCK = 2_000_000
-"""Resampled values held in memory at once."""
+"""Values held in memory at once while drawing."""
 
-Values = npt.NDArray[np.float64]
+Statistic: TypeAlias = Literal["p50", "mean", "p95", "p99"]
+ENOUGH: dict[Statistic, int] = {"p50": 1, "mean": 1, "p95": 20, "p99": 100}
+"""Samples a side must have before a difference in a statistic may be claimed."""
+Values: TypeAlias = npt.NDArray[np.float64]
+Counts: TypeAlias = npt.NDArray[np.int64]
+Together: TypeAlias = tuple[Sequence[Hashable], Sequence[Hashable]]
+"""For each sample of both sides, what it was measured with: gaps of one reply come and go together."""
 
 
 class Ratio(msgspec.Struct, frozen=True, kw_only=True):
-    """Median after / median before, with a bootstrap percentile interval."""
+    """A statistic after / the same before, with a bootstrap percentile interval."""
 
     value: float
     low: float
     high: float
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """What can be said of `after` against `before`."""
 
+    statistic: Statistic
     ratio: Ratio | None
-    """None where the median before is 0, or a side has no samples."""
+    """None where the statistic before is 0, or a side has no samples."""
     p: float | None
-    """Two-sided, of Mann-Whitney U."""
+    """Two-sided: of Mann-Whitney U for medians of single samples, else of a permutation test on the ratio."""
     before_n: int
     after_n: int
     spread: float | None
@@ -49,66 +58,73 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is not called different; empty where it is."""
 
 
-def compare(before: Sequence[float], after: Sequence[float], spread: float | None = None) -> Verdict:
+def compare(
+    before: Sequence[float],
+    after: Sequence[float],
+    statistic: Statistic = "p50",
+    spread: float | None = None,
+    together: Together | None = None,
+) -> Judged:
     """Return whether `after` differs from `before`.
 
-    It does when all three hold: the chance of such ranks between equal sides is below `ALPHA`, the interval of the ratio
+    It does when all three hold: the chance of this between equal sides is below `ALPHA`, the interval of the ratio
     leaves out 1, and the ratio is further from 1 than the baseline was from itself (`spread`, see `self_spread`).
     """
-    ratio, p = ratio_of_medians(before, after), mann_whitney(before, after)
-    return Verdict(
-        ratio=ratio,
+    found = ratio(before, after, statistic, together)
+    plain = statistic == "p50" and together is None
+    p = mann_whitney(before, after) if plain else permutation(before, after, statistic, together)
+    sizes = (len(before), len(after)) if together is None else (len(set(together[0])), len(set(together[1])))
+    doubt = _doubt(found, p, spread, sizes, min(len(before), len(after)) < ENOUGH[statistic])
+    return Judged(
+        statistic=statistic,
+        ratio=found,
         p=p,
         before_n=len(before),
         after_n=len(after),
         spread=spread,
-        different=not (doubt := _doubt(before, after, ratio, p, spread)),
+        different=not doubt,
         doubt=doubt,
     )
 
 
-def _doubt(
-    before: Sequence[float], after: Sequence[float], ratio: Ratio | None, p: float | None, spread: float | None
-) -> str:
-    if not before or not after or p is None:
-        return "no samples"
-    if smallest_p(len(before), len(after)) >= ALPHA:
-        return f"too few samples to tell: {len(before)} and {len(after)}"
+def _doubt(found: Ratio | None, p: float | None, spread: float | None, sizes: tuple[int, int], few: bool) -> str:
+    if p is None:
+        return "no samples" if 0 in sizes else "not defined"
+    if few or smallest_p(*sizes) >= ALPHA:
+        return f"too few samples to tell: {sizes[0]} and {sizes[1]}"
     if p >= ALPHA:
         return f"p = {p:.2g}"
-    if ratio is None:
+    if found is None:
         return ""
-    if ratio.low <= 1 <= ratio.high:
+    if found.low <= 1 <= found.high:
         return "the interval holds 1"
-    if spread is not None and distance(ratio.value) <= spread:
+    if spread is not None and distance(found.value) <= spread:
         return f"the baseline differed from itself by {spread:.1%}"
     return ""
 
 
-def distance(ratio: float) -> float:
+def distance(value: float) -> float:
     """Return how far a ratio is from 1, the same for 0.5 and 2 (which gives 1.0)."""
-    return math.inf if ratio <= 0 else max(ratio, 1 / ratio) - 1
+    return math.inf if value <= 0 else max(value, 1 / value) - 1
 
 
-def self_spread(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Return how far the baseline's second half was from its first, as `Verdict.spread`; None where it cannot be told."""
-    ratio = _ratio(first, second)
-    return None if ratio is None else distance(ratio)
+def self_spread(first: Sequence[float], second: Sequence[float], statistic: Statistic = "p50") -> float | None:
+    """Return how far the baseline was from itself, as `Judged.spread`; None where it cannot be told."""
+    value = _quotient(first, second, statistic)
+    return None if value is None else distance(value)
 
 
-def aligned(
-    before: Sequence[float], after: Sequence[float], groups: tuple[Sequence[Hashable], Sequence[Hashable]]
-) -> tuple[list[float], list[float]]:
+def aligned(before: Sequence[float], after: Sequence[float], groups: Together) -> tuple[list[float], list[float]]:
     """Return both sides with each value divided by its group's median over both, so that only the sides differ.
 
     Cases of a workload differ among each other by more than a setting changes them; ranks taken over all of them would
     see nothing else (aligned ranks: Hodges and Lehmann 1962). A group whose median is 0 is left as it is.
     """
-    together: dict[Hashable, list[float]] = {}
+    gathered: dict[Hashable, list[float]] = {}
     for values, names in zip((before, after), groups, strict=True):
         for value, name in zip(values, names, strict=True):
-            together.setdefault(name, []).append(value)
-    middle = {name: float(np.median(values)) or 1.0 for name, values in together.items()}
+            gathered.setdefault(name, []).append(value)
+    middle = {name: float(np.median(values)) or 1.0 for name, values in gathered.items()}
     sides = [
         [value / middle[name] for value, name in zip(values, names, strict=True)]
         for values, names in zip((before, after), groups, strict=True)
@@ -116,37 +132,97 @@ def aligned(
     return sides[0], sides[1]
 
 
-def ratio_of_medians(before: Sequence[float], after: Sequence[float]) -> Ratio | None:
-    """Return median(after) / median(before) with its `CONFIDENCE` interval; None where it is not defined.
+def ratio(
+    before: Sequence[float], after: Sequence[float], statistic: Statistic = "p50", together: Together | None = None
+) -> Ratio | None:
+    """Return the statistic after / before with its `CONFIDENCE` interval; None where it is not defined.
 
-    Percentile bootstrap (Efron 1979): each side is drawn again from itself `RESAMPLES` times. Draws whose median before
-    is 0 do not count.
+    Percentile bootstrap (Efron 1979): each side is drawn again from itself `DRAWS` times, whole groups of `together` at
+    once. Draws whose statistic before is 0 do not count.
     """
-    value = _ratio(before, after)
+    value = _quotient(before, after, statistic)
     if value is None:
         return None
     generator = np.random.default_rng(SEED)
-    low, high = _medians(before, generator), _medians(after, generator)
-    ratios = high[low != 0] / low[low != 0]
+    sides = []
+    for samples, names in zip((before, after), together or (None, None), strict=True):
+        values, group = _sorted(samples, names)
+        size = int(group.max()) + 1
+        draws = (generator.multinomial(size, np.full(size, 1 / size), count) for count in _blocks(len(values)))
+        sides.append(np.concatenate([_statistic(statistic, values, draw[:, group]) for draw in draws]))
+    ratios = sides[1][sides[0] != 0] / sides[0][sides[0] != 0]
     edge = (1 - CONFIDENCE) / 2
-    bounds = np.quantile(ratios, [edge, 1 - edge])
-    return Ratio(value=value, low=float(bounds[0]), high=float(bounds[1]))
+    low, high = np.quantile(ratios, [edge, 1 - edge])
+    return Ratio(value=value, low=float(low), high=float(high))
 
 
-def _ratio(before: Sequence[float], after: Sequence[float]) -> float | None:
-    if not before or not after or not (base := float(np.median(before))):
+def permutation(
+    before: Sequence[float], after: Sequence[float], statistic: Statistic, together: Together | None = None
+) -> float | None:
+    """Return the share of random splits into two sides whose ratio is at least as far from 1; None where not defined.
+
+    Groups of `together` stay whole. The split that was seen counts as one, so the result is never 0.
+    """
+    value = _quotient(before, after, statistic)
+    if value is None:
         return None
-    return float(np.median(after)) / base
+    names = together or (range(len(before)), range(len(after)))
+    values, group = _sorted([*before, *after], [*((0, one) for one in names[0]), *((1, one) for one in names[1])])
+    size, count = int(group.max()) + 1, len(set(names[0]))
+    generator = np.random.default_rng(SEED)
+    far = 0
+    for rows in _blocks(len(values)):
+        first = generator.permuted(np.tile(np.arange(size) < count, (rows, 1)), axis=1).astype(np.int64)[:, group]
+        low, high = _statistic(statistic, values, first), _statistic(statistic, values, 1 - first)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = high / low
+            far += int((np.maximum(ratios, 1 / ratios) - 1 >= distance(value) - 1e-12).sum())
+    return (far + 1) / (DRAWS + 1)
 
 
-def _medians(samples: Sequence[float], generator: np.random.Generator) -> Values:
+def _quotient(before: Sequence[float], after: Sequence[float], statistic: Statistic) -> float | None:
+    if not before or not after:
+        return None
+    low, high = (
+        float(_statistic(statistic, np.sort(np.asarray(side, dtype=np.float64)), np.ones((1, len(side)), np.int64))[0])
+        for side in (before, after)
+    )
+    return high / low if low else None
+
+
+def _sorted(samples: Sequence[float], names: Sequence[Hashable] | None) -> tuple[Values, Counts]:
+    """Return the samples in order, and for each the number of its group."""
+    numbers: dict[Hashable, int] = {}
+    group = np.asarray([numbers.setdefault(name, len(numbers)) for name in names or range(len(samples))], np.int64)
     values = np.asarray(samples, dtype=np.float64)
-    at_once = max(1, BLOCK // len(values))
-    parts = []
-    for start in range(0, RESAMPLES, at_once):
-        shape = (min(at_once, RESAMPLES - start), len(values))
-        parts.append(np.median(values[generator.integers(0, len(values), shape)], axis=1))
-    return np.concatenate(parts)
+    order = np.argsort(values, kind="stable")
+    return values[order], group[order]
+
+
+def _blocks(width: int) -> Iterator[int]:
+    """Yield how many of `DRAWS` rows of that width to hold at once."""
+    at_once = max(1, BLOCK // width)
+    for start in range(0, DRAWS, at_once):
+        yield min(at_once, DRAWS - start)
+
+
+def _statistic(statistic: Statistic, values: Values, counts: Counts) -> Values:
+    """Return a statistic of each row of `counts`, shape (rows, n): how often each of the sorted values, shape (n,), occurs.
+
+    Percentiles are those of `fader.metrics.percentile`. A row without any value gives nan.
+    """
+    total = counts.sum(axis=1)
+    if statistic == "mean":
+        with np.errstate(invalid="ignore"):
+            mean: Values = counts @ values / total
+        return mean
+    until = counts.cumsum(axis=1)
+    place = (total - 1) * (int(statistic[1:]) / 100)
+    low = np.floor(place).astype(np.int64)
+    below = values[(until > low[:, None]).argmax(axis=1)]
+    above = values[(until > np.minimum(low + 1, total - 1)[:, None]).argmax(axis=1)]
+    found: Values = below + (above - below) * (place - low)
+    return np.where(total > 0, found, np.nan)
 
 
 def mann_whitney(before: Sequence[float], after: Sequence[float]) -> float | None:
@@ -171,17 +247,17 @@ def mann_whitney(before: Sequence[float], after: Sequence[float]) -> float | Non
 
 def smallest_p(before: int, after: int) -> float:
     """Return the smallest p that so many samples without ties can give."""
-    return 2 / math.comb(before + after, before)
+    return min(1.0, 2 / math.comb(before + after, before))
 
 
-def _double_ranks(values: Values) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _double_ranks(values: Values) -> tuple[Counts, Counts]:
     """Return twice the mean rank of each value (a whole number), and the sizes of the groups of equal values."""
     _, group, sizes = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(sizes)
     return (2 * ends - sizes + 1)[group], sizes
 
 
-def _counted(ranks: npt.NDArray[np.int64], count: int, observed: int) -> float:
+def _counted(ranks: Counts, count: int, observed: int) -> float:
     """Return the share of all choices of `count` ranks whose sum is at least as far from its mean as the observed one.
 
     `ways[k, s]` is how many choices of k ranks have the doubled sum s, built up rank by rank.
