@@ -97,6 +97,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     aa_rounds: int = 0
     """The same in phase aa."""
     order: str = "ABAB"
+    acts: str = ""
+    """When the change acts, and so does its taking back: live, turn, context or load (`fader_plugins.turn.Cost`)."""
     gates: tuple[str, ...] = ()
     """Limits, as they were written."""
     files: dict[str, str] = {}
