@@ -96,12 +96,19 @@ def costs(runs: Sequence[Measured], kl: Kl | None, same: Same | None) -> list[Co
         found += [
             Cost(name="KL of next tokens, mean", unit="nats", a=0.0, b=sum(kl.kl) / len(kl.kl), note=floor),
             Cost(name="KL of next tokens, p95", unit="nats", a=0.0, b=worst),
+            _greedy(kl),
             Cost(name="likeliest token the same", unit="of positions", a=1.0, b=sum(kl.same_best) / len(kl.same_best)),
         ]
     if same is not None and same.pairs:
         note = f"baseline against itself: {same.aa_equal} of {same.aa_pairs}" if same.aa_pairs else ""
         found.append(Cost(name="replies equal", unit="of pairs", a=1.0, b=same.equal / same.pairs, note=note))
     return [one for one in found if one.a is not None or one.b is not None]
+
+
+def _greedy(kl: Kl) -> Cost:
+    gap = "" if kl.divergence_gap is None else f"the baseline's two best were {kl.divergence_gap:.2f} logits apart there"
+    equal = kl.greedy_tokens if kl.divergence is None else kl.divergence
+    return Cost(name="greedy words equal", unit="tokens", a=float(kl.greedy_tokens), b=float(equal), note=gap)
 
 
 def _cost(name: str, unit: str, runs: Sequence[Measured], of: Of, how: Callable[[list[float]], float]) -> Cost:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from . import breakdown, raw, words
+from . import breakdown, judging, raw, words
 from .bundle import WORKLOAD, Bundle
 from .evidence import SCHEMA, Manifest, ModelNote
 from .experiment import valued, worded
 from .figures import figures
 from .raw import Measured
-from .values import Figure, GateResult, Report
+from .values import Figure, Report
 from .workload import Workload, read
 
 FEWEST = 5
@@ -61,12 +61,8 @@ def build(bundle: Bundle) -> Report:
         costs=tuple(costs),
         trials=tuple(trials),
         same=same,
-        gates=_gates(manifest, found),
+        gates=judging.judged(manifest, runs, kl),
     )
-
-
-def _gates(manifest: Manifest, found: Sequence[Figure]) -> tuple[GateResult, ...]:
-    return ()
 
 
 def stored(folder: Path) -> Report | None:
