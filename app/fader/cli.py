@@ -12,6 +12,7 @@ import click
 
 from . import __version__
 from .cli_compare import compare
+from .cli_evidence import adopt, rollback
 from .cli_frame import Frame, Grouped, option
 from .cli_options import (
     CONTEXT,
@@ -62,7 +63,8 @@ def main(context: click.Context, profile: str, model: str | None, resume: bool) 
     return 0
 
 
-main.add_command(compare)
+for command in (compare, adopt, rollback):
+    main.add_command(command)
 
 
 @main.command(cls=Grouped)
