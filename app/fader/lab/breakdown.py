@@ -106,7 +106,9 @@ def costs(runs: Sequence[Measured], kl: Kl | None, same: Same | None) -> list[Co
 
 
 def _greedy(kl: Kl) -> Cost:
-    gap = "" if kl.divergence_gap is None else f"the baseline's two best were {kl.divergence_gap:.2f} logits apart there"
+    gap = (
+        "" if kl.divergence_gap is None else f"the baseline's two best were {kl.divergence_gap:.2f} logits apart there"
+    )
     equal = kl.greedy_tokens if kl.divergence is None else kl.divergence
     return Cost(name="greedy words equal", unit="tokens", a=float(kl.greedy_tokens), b=float(equal), note=gap)
 
