@@ -27,14 +27,26 @@ th, td { text-align: left; padding: .15rem .8rem .15rem 0; border-bottom: 1px so
 .worse { color: var(--bad); } .better { color: var(--good); } .few { opacity: .55; }
 dl { display: grid; grid-template-columns: auto 1fr; gap: 0 1rem; font-size: .9rem; } dd { margin: 0; overflow-wrap: anywhere; }
 .plots { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(18rem, 1fr)); }
-figure { margin: 0; } figcaption { font-size: .9rem; } svg { width: 100%; height: auto; } svg text { fill: var(--ink); font: 11px system-ui; }
+figure { margin: 0; } figcaption { font-size: .9rem; } svg { width: 100%; height: auto; }
+svg text { fill: var(--ink); font: 11px system-ui; }
 .a { stroke: var(--a); fill: none; } .b { stroke: var(--b); fill: none; stroke-dasharray: 5 3; } .axis { stroke: var(--line); }
 .key-a { color: var(--a); } .key-b { color: var(--b); } .part { stroke: var(--paper); fill: var(--ink); }
 """.strip()
 FEW, FEW_99 = 20, 100
 """Samples below which a p95 and a p99 are greyed."""
 PLOTTED = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
-HEAD = "Figure|Baseline p50|p50|p95|p99|n|Ratio of p50 (95 % interval)|p|Baseline against itself|".split("|")
+HEAD = [
+    "Figure",
+    "Baseline p50",
+    "p50",
+    "p95",
+    "p99",
+    "n",
+    "Ratio of p50 (95 % interval)",
+    "p",
+    "Baseline against itself",
+    "",
+]
 
 
 def page(report: Report) -> str:
@@ -60,7 +72,9 @@ def page(report: Report) -> str:
         _section("Gates", _gates(report)),
         _listed("Limits of this claim", report.limits),
         _listed("Method", report.method),
-        _section("About", "<dl>" + "".join(f"<dt>{escape(k)}<dd>{escape(v)}" for k, v in report.about.items()) + "</dl>"),
+        _section(
+            "About", "<dl>" + "".join(f"<dt>{escape(k)}<dd>{escape(v)}" for k, v in report.about.items()) + "</dl>"
+        ),
     ]
     body = "\n".join(part for part in parts if part)
     return f"""<!doctype html>
@@ -109,7 +123,9 @@ def _percentiles(side: Summary | None, unit: str) -> list[str]:
         return ["—"] * 4
     shown = [escape(quantity(value, unit)) for value in (side.p50, side.p95, side.p99)]
     grey = [False, side.n < FEW, side.n < FEW_99]
-    return [f'<span class="few">{one}</span>' if few else one for one, few in zip(shown, grey, strict=True)] + [f"{side.n:,}"]
+    return [f'<span class="few">{one}</span>' if few else one for one, few in zip(shown, grey, strict=True)] + [
+        f"{side.n:,}"
+    ]
 
 
 def _compared(compared: Compared | None) -> list[str]:
@@ -140,7 +156,11 @@ def _plots(report: Report) -> str:
         for figure in report.figures
         if figure.metric in PLOTTED
         and not figure.case
-        and (drawn := curves({"a": figure.a.curve if figure.a else (), "b": figure.b.curve if figure.b else ()}, figure.unit))
+        and (
+            drawn := curves(
+                {"a": figure.a.curve if figure.a else (), "b": figure.b.curve if figure.b else ()}, figure.unit
+            )
+        )
     ]
     for condition in ("cold", "warm"):
         parts = [one for one in report.parts if (one.whole, one.condition) == ("ttft", condition)]

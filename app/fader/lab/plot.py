@@ -75,9 +75,7 @@ def curves(sides: Mapping[str, Sequence[float]], width: int, height: int, unit: 
     bar = "│" if look.unicode else "|"
     lines = []
     for row in reversed(range(height)):
-        share = (
-            f"{row / (height - 1):.0%}".rjust(4) if height > 1 and row in (0, (height - 1) / 2, height - 1) else "    "
-        )
+        label = f"{row / (height - 1):.0%}" if height > 1 and row in (0, (height - 1) / 2, height - 1) else ""
         drawn = [cells.get((row, column), " ") for column in range(width)]
         text = "".join(look.paint(cell, marks.get(cell, cell)) for cell in drawn)
         lines.append(f"{label:>4} {bar}{text}".rstrip())
@@ -143,6 +141,8 @@ def stacked(sides: Mapping[str, Mapping[str, float]], width: int, unit: str, loo
             bar += fillings[part] * (round(done / most * width) - len(bar))
         lines.append(f"{name} {bar} {totals[name]:,.4g} {unit}".rstrip())
     for part in names:
-        values = (" → " if look.unicode else " -> ").join(f"{parts[part]:,.4g}" if part in parts else "-" for parts in sides.values())
+        values = (" → " if look.unicode else " -> ").join(
+            f"{parts[part]:,.4g}" if part in parts else "-" for parts in sides.values()
+        )
         lines.append(f"  {fillings[part]} {part}: {values} {unit}".rstrip())
     return lines

@@ -56,9 +56,7 @@ def bars(sides: Mapping[str, Mapping[str, float]], unit: str) -> str:
         x = float(LEFT)
         for name in names:
             width = parts.get(name, 0.0) / most * (WIDTH - LEFT - RIGHT)
-            drawn += (
-                f'<rect class="part" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{LINE - 3}" opacity="{shade[name]}"/>'
-            )
+            drawn += f'<rect class="part" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{LINE - 3}" opacity="{shade[name]}"/>'
             x += width
         y += LINE
     for name in names:
