@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from fader_backends.errors import StoreError
 
 from . import breakdown, judging, raw, words
-from .bundle import WORKLOAD, Bundle
+from .bundle import REPORTS, WORKLOAD, Bundle, seal
+from .bundle import write as store
 from .evidence import SCHEMA, Manifest, ModelNote
 from .experiment import valued, worded
 from .figures import figures
@@ -204,3 +206,40 @@ def _method(manifest: Manifest) -> list[str]:
             "else it is ~."
         )
     return [*said, *(f"{note[:1].upper()}{note[1:]}." for note in manifest.notes)]
+
+
+def write(bundle: Bundle) -> tuple[Bundle, Report]:
+    """Write the report's three files into a bundle and seal it again. Raises StoreError."""
+    from .page import page
+    from .table import markdown
+
+    report = build(bundle)
+    for name, data in zip(REPORTS, (encode(report), page(report).encode(), markdown(report).encode()), strict=True):
+        store(bundle.folder / name, data)
+    return seal(bundle, bundle.manifest), report
+
+
+def differences(bundle: Bundle) -> list[str]:
+    """Return what of the stored report is not what the raw events give; empty where all of it is.
+
+    Raises StoreError where there is no report, or the bundle is damaged.
+    """
+    from .page import page
+    from .table import markdown
+
+    kept, fresh = stored(bundle.folder), build(bundle)
+    if kept is None:
+        raise StoreError(f"There is no report in {bundle.folder}.", "", "Make it again: fader lab show.")
+    found = [name for name in Report.__struct_fields__ if getattr(kept, name) != getattr(fresh, name)]
+    if "figures" in found:
+        found += [
+            f"figure {one.metric} {one.condition} {one.case}".strip()
+            for one, other in zip(kept.figures, fresh.figures, strict=False)
+            if one != other
+        ]
+    texts = zip(REPORTS[1:], (page(fresh).encode(), markdown(fresh).encode()), strict=True)
+    return found + [name for name, data in texts if _bytes(bundle.folder / name) not in (None, data)]
+
+
+def _bytes(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
