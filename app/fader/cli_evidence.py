@@ -5,10 +5,13 @@ Knows words on a command line; what they do is in `fader.commands`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from .cli_frame import Grouped, option
-from .cli_options import CONTEXT, MODEL, OUTPUT, places
+from .cli_lab import RUNS
+from .cli_options import CONTEXT, MODEL, OUTPUT, json_option, model_option, places
 
 
 @click.command("adopt", cls=Grouped, context_settings=CONTEXT)
@@ -48,3 +51,50 @@ def rollback(profile: str, force: bool) -> None:
     from .commands.adopt import rollback as run
 
     run(profile, force, places())
+
+
+@click.command("review", cls=Grouped, context_settings=CONTEXT)
+@click.argument("bundle")
+@json_option
+def review(bundle: str, as_json: bool) -> int:
+    """Check BUNDLE as a suspicious reader would. Runs nothing.
+
+    \b
+    fader review last
+    fader review theirs.zip
+
+    Looks in the raw record for a missing baseline, more than one variable, too few samples, known prompts passed off as
+    cold, replies of unequal length, made-up acceptance, other models, and more. Exit code 1 with an objection.
+    """
+    from .commands.review import review_bundle
+
+    return review_bundle(bundle, as_json, places())
+
+
+@click.command("replay", cls=Grouped, context_settings=CONTEXT)
+@click.argument("bundle")
+@model_option()
+@option(
+    "--rounds",
+    type=click.IntRange(1),
+    group=RUNS,
+    metavar="N",
+    help="Repetitions on each side.  [default: the bundle's]",
+)
+@option("--verify", is_flag=True, group=RUNS, help="Run nothing: recompute every printed number from the raw events.")
+@json_option
+def replay(**given: Any) -> int:
+    """Run BUNDLE again on this machine, and say what held.
+
+    \b
+    fader replay theirs.zip
+    fader replay 20260131-1405-copy --rounds 3
+    fader replay theirs.zip --verify
+
+    Each figure and each set of replies is the same, within the A/A spread, different, or cannot be run here and why. Every
+    difference of machine, versions and model is named. Exit code 1 when something the change did is not there again.
+    """
+    from .commands.replay import Replayed
+    from .commands.replay import replay as run
+
+    return run(Replayed(**given), places())
