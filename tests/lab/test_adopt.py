@@ -125,7 +125,9 @@ def test_a_rollback_that_cannot_be_proved_says_so(made: Bundle, mine: Path) -> N
     assert mine.read_text() == MINE
 
 
-def test_a_partial_bundle_and_one_without_a_change_carry_nothing(build: Build, record: Record, made: Bundle, mine: Path) -> None:
+def test_a_partial_bundle_and_one_without_a_change_carry_nothing(
+    build: Build, record: Record, made: Bundle, mine: Path
+) -> None:
     bundle.seal(made, msgspec.structs.replace(made.manifest, state="partial", stopped="it was interrupted"))
     done = fader("adopt", made.manifest.id, "--limit", HOLDS)
     assert "is partial: it was interrupted. Nothing may rest on it." in done.stderr

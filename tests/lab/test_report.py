@@ -133,7 +133,7 @@ def test_a_gain_in_the_middle_that_costs_the_tail_is_called_so(build: Build) -> 
     assert {one.statistic: one.verdict for one in itl.compared}["p50"] == "better"
     assert {one.statistic: one.verdict for one in itl.compared}["p99"] == "worse"
     said = words.conclusion(manifest(build), found, ABOUT)
-    assert "helps the middle and hurts the tail: ITL p50 from 10.0 ms to 7.0" in said
+    assert "helps the middle and hurts the tail: it lowers ITL p50 from 10.0 ms to 7.0" in said
     assert words.findings(found)[0].startswith("ITL: the median gains and the p9")
 
 
@@ -149,10 +149,10 @@ def test_a_gain_is_told_with_its_numbers(build: Build) -> None:
     found = figures(planted(build, lambda number: [5.0] * 16))
     said = words.conclusion(manifest(build), found, ABOUT)
     assert re.search(
-        r"changes TPOT p50 from 10\.\d ms to [45]\.\d+ ms \(× 0\.\d+, 95 % interval 0\.\d+ to 0\.\d+, n = 24 and 24",
+        r"lowers TPOT p50 from 10\.\d ms to [45]\.\d+ ms \(× 0\.\d+, 95 % interval 0\.\d+ to 0\.\d+, n = 24 and 24",
         said,
     )
-    assert said.endswith("(m; h; v; w).")
+    assert said.endswith("; measured with m, on h; v; w.")
 
 
 def test_too_few_runs_carry_no_claim(build: Build) -> None:

@@ -70,23 +70,22 @@ def torn(figures: Sequence[Figure]) -> list[tuple[Claim, Claim]]:
 
 def conclusion(manifest: Manifest, figures: Sequence[Figure], about: dict[str, str]) -> str:
     """Return the one sentence a report begins with."""
-    where = f"({about['model']}; {about['hardware']}; {about['versions']}; {about['how']})"
+    where = f"measured with {about['model']}, on {about['hardware']}; {about['versions']}; {about['how']}"
     if not manifest.variables:
         shown = [one for one in figures if one.metric in ("ttft_ms", "tpot_ms") and not one.case and one.a]
         values = ", ".join(f"{named(one)} {ms(one.a.p50)} (p50, n = {one.a.n})" for one in shown if one.a)
-        return f"On {manifest.workload}, profile {manifest.profiles[0]} has {values or 'no figures'} {where}."
+        return f"On {manifest.workload}, profile {manifest.profiles[0]} has {values or 'no figures'}; {where}."
     changed = f"On {manifest.workload}, {' and '.join(worded(one) for one in manifest.variables)}"
     found, pairs = claims(figures), torn(figures)
     if pairs:
         gain, loss = pairs[0]
-        said = f"helps the middle and hurts the tail: {told(gain)}, but {told(loss)}"
+        said = f"helps the middle and hurts the tail: it {told(gain)}, but {told(loss)}"
     elif not found:
         said = "makes no difference to TTFT, TPOT, ITL or E2E that can be told from noise" + _nearest(figures)
     else:
         gains, losses = _leading(found, True), _leading(found, False)
-        both = [*map(told, gains[:2]), *(["but " + told(losses[0])] if gains and losses else map(told, losses[:2]))]
-        said = "changes " + ", ".join(both)
-    return f"{changed} {said} {where}."
+        said = ", ".join(map(told, gains[:2] or losses[:2])) + (f", but {told(losses[0])}" if gains and losses else "")
+    return f"{changed} {said}; {where}."
 
 
 def _leading(found: Sequence[Claim], better: bool) -> list[Claim]:
@@ -108,13 +107,15 @@ def _nearest(figures: Sequence[Figure]) -> str:
 
 
 def told(claim: Claim) -> str:
-    """Return a claim: TPOT p50 from 14.2 to 6.1 ms (× 0.43, 95 % interval 0.40 to 0.47, n = 16 and 16)."""
+    """Return a claim: lowers TPOT p50 from 14.2 to 6.1 ms (× 0.43, 95 % interval 0.40 to 0.47, n = 16 and 16)."""
     figure, compared = claim.figure, claim.compared
     assert figure.a is not None
     assert figure.b is not None
     a, b = (getattr(side, compared.statistic) for side in (figure.a, figure.b))
+    verb = "lowers" if compared.ratio < 1 else "raises"
     return (
-        f"{named(figure)} {compared.statistic} from {ms(a, figure.unit)} to {ms(b, figure.unit)} (× {ratio(compared.ratio)}, "
+        f"{verb} {named(figure)} {compared.statistic} from {ms(a, figure.unit)} to {ms(b, figure.unit)} "
+        f"(× {ratio(compared.ratio)}, "
         f"95 % interval {ratio(compared.low)} to {ratio(compared.high)}, n = {figure.a.n} and {figure.b.n}"
         + (f", baseline against itself × {ratio(compared.aa)}" if compared.aa is not None else "")
         + ")"
