@@ -58,14 +58,16 @@ def claims(figures: Sequence[Figure]) -> list[Claim]:
 
 
 def torn(figures: Sequence[Figure]) -> list[tuple[Claim, Claim]]:
-    """Return pairs (gain in the middle, loss in the tail) of one figure."""
+    """Return pairs (gain in the middle, loss in the tail) of one phase: TTFT, or decoding as TPOT and ITL tell of it."""
     found = claims(figures)
-    return [
-        (one, other)
-        for one in found
-        for other in found
-        if one.figure is other.figure and one.better and one.middle and not other.better and not other.middle
-    ]
+    gains = [one for one in found if one.better and one.middle]
+    losses = [one for one in found if not one.better and not one.middle]
+    losses.sort(key=lambda one: one.compared.statistic, reverse=True)  # p99 before p95
+    return [(one, other) for one in gains for other in losses if _family(one) == _family(other)]
+
+
+def _family(claim: Claim) -> tuple[str, str]:
+    return ("decode" if claim.figure.metric in ("tpot_ms", "itl_ms") else claim.figure.metric, claim.figure.condition)
 
 
 def conclusion(manifest: Manifest, figures: Sequence[Figure], about: dict[str, str]) -> str:
@@ -125,15 +127,15 @@ def told(claim: Claim) -> str:
 def findings(figures: Sequence[Figure]) -> list[str]:
     """Return a sentence for each figure of which something can be told from noise, and what is torn first."""
     said = [
-        f"{named(gain.figure)}: the {_statistic(gain)} gains and the {_statistic(loss)} loses; whether that is a gain depends "
-        "on which of the two is felt."
+        f"The {_of(gain)} gains and the {_of(loss)} loses: whether that is a gain depends on which of the two is felt."
         for gain, loss in torn(figures)[:1]
     ]
     return [*said, *(f"{'Better' if claim.better else 'Worse'}: {told(claim)}." for claim in claims(figures))]
 
 
-def _statistic(claim: Claim) -> str:
-    return {"p50": "median"}.get(claim.compared.statistic, claim.compared.statistic)
+def _of(claim: Claim) -> str:
+    statistic = {"p50": "median"}.get(claim.compared.statistic, claim.compared.statistic)
+    return f"{statistic} of {named(claim.figure)}"
 
 
 def phase(figures: Sequence[Figure], parts: Sequence[Part]) -> list[str]:
