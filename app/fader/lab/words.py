@@ -6,71 +6,21 @@ Knows figures, parts and costs; computes nothing that is not in them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from .claims import MAIN, Claim, claims, torn
 from .evidence import Manifest
 from .experiment import worded
 from .figures import find, statistic
 from .statistics import ENOUGH
 from .values import Compared, Cost, Figure, Part, Same, Summary, Trial
 
-MAIN = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
-"""Metrics that a conclusion may rest on; the others follow from them."""
-MEMORY = ("KV buffers", "resident memory, peak", "device memory, peak", "load")
+BUFFERS = "KV buffers"
+MEMORY = (BUFFERS, "resident memory, peak", "device memory, peak")
 NOTICED = 0.02
-"""Share by which a size or a single load time must change to be called changed."""
-MINOR = {"itl_ms": 2, "e2e_ms": 1}
-"""What is named after the others where several figures changed."""
+"""Share by which a size must change to be called changed."""
 
 
-class Claim(NamedTuple):
-    """One statistic that can be told from noise."""
-
-    figure: Figure
-    compared: Compared
-
-    @property
-    def better(self) -> bool:
-        """Whether it is a gain."""
-        return self.compared.verdict == "better"
-
-    @property
-    def size(self) -> float:
-        """How large the change is, the same in both directions."""
-        return max(self.compared.ratio, 1 / self.compared.ratio) if self.compared.ratio > 0 else float("inf")
-
-    @property
-    def middle(self) -> bool:
-        """Whether it is about the middle of the samples, not a tail."""
-        return self.compared.statistic in ("p50", "mean")
-
-
-def claims(figures: Sequence[Figure]) -> list[Claim]:
-    """Return what of the main figures can be told from noise, over all cases, the largest change first."""
-    found = [
-        Claim(figure, compared)
-        for figure in figures
-        if figure.metric in MAIN and not figure.case
-        for compared in figure.compared
-        if compared.verdict in ("better", "worse")
-    ]
-    return sorted(found, key=lambda claim: (MINOR.get(claim.figure.metric, 0), -claim.size))
-
-
-def torn(figures: Sequence[Figure]) -> list[tuple[Claim, Claim]]:
-    """Return pairs (gain in the middle, loss in the tail) of one phase: TTFT, or decoding as TPOT and ITL tell of it."""
-    found = claims(figures)
-    gains = [one for one in found if one.better and one.middle]
-    losses = [one for one in found if not one.better and not one.middle]
-    losses.sort(key=lambda one: one.compared.statistic, reverse=True)  # p99 before p95
-    return [(one, other) for one in gains for other in losses if _family(one) == _family(other)]
-
-
-def _family(claim: Claim) -> tuple[str, str]:
-    return ("decode" if claim.figure.metric in ("tpot_ms", "itl_ms") else claim.figure.metric, claim.figure.condition)
-
-
-def conclusion(manifest: Manifest, figures: Sequence[Figure], about: dict[str, str]) -> str:
+def conclusion(manifest: Manifest, figures: Sequence[Figure], about: dict[str, str], costs: Sequence[Cost] = ()) -> str:
     """Return the one sentence a report begins with."""
     where = f"measured with {about['model']}, on {about['hardware']}; {about['versions']}; {about['how']}"
     if not manifest.variables:
@@ -83,11 +33,23 @@ def conclusion(manifest: Manifest, figures: Sequence[Figure], about: dict[str, s
         gain, loss = pairs[0]
         said = f"helps the middle and hurts the tail: it {told(gain)}, but {told(loss)}"
     elif not found:
-        said = "makes no difference to TTFT, TPOT, ITL or E2E that can be told from noise" + _nearest(figures)
+        verb = "makes" if len(manifest.variables) == 1 else "make"
+        said = f"{verb} no difference to TTFT, TPOT, ITL or E2E that can be told from noise{_nearest(figures)}"
     else:
         gains, losses = _leading(found, True), _leading(found, False)
         said = ", ".join(map(told, gains[:2] or losses[:2])) + (f", but {told(losses[0])}" if gains and losses else "")
-    return f"{changed} {said}; {where}."
+    return f"{changed} {said}{_exact(costs)}; {where}."
+
+
+def _exact(costs: Sequence[Cost]) -> str:
+    """Return what changed and has no noise: the size of the KV buffers, and how far next tokens moved."""
+    said = ""
+    for one in costs:
+        if one.name == BUFFERS and one.a and one.b and abs(one.b / one.a - 1) >= NOTICED:
+            said += f"; {one.name} {quantity(one.a, one.unit)} → {quantity(one.b, one.unit)} ({one.b / one.a - 1:+.0%})"
+        elif one.name.startswith("KL") and "mean" in one.name and one.b is not None:
+            said += f"; KL of next tokens {quantity(one.b, one.unit)} on average ({one.note})"
+    return said
 
 
 def _leading(found: Sequence[Claim], better: bool) -> list[Claim]:
