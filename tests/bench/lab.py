@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import tempfile
 import time
@@ -9,24 +10,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from fader.compare.spec import Makers
-from fader.lab import experiment, recorder, report, words, workload
+from fader.lab import bundle, experiment, recorder, report, words, workload
 from fader.lab.bundle import Bundle
 from fader.lab.evidence import Side
 from fader.lab.experiment import Experiment
+from fader.lab.raw import Writer
 from fader.lab.seats import Here
 from fader.lab.taking import Step, Taking
 from fader.lab.workload import Workload
+from fader.metrics import Stats
 from fader.paths import Paths
 from fader.profiles import ContextTable, Profile
 from fader.switchboard import Switchboard
 from fader_backends.base import Message
 from fader_plugins.registry import Registry, build
+from fader_plugins.turn import AnyEvent, GenerationRequest
 
 from tests.bench.harness import Options, Outcome, alternate
-from tests.bench.sides import CONTEXT, LENGTH, NOW, SAMPLER, THREADS, local, model
+from tests.bench.sides import CONTEXT, LENGTH, NOW, SAMPLER, THREADS, model
 
 SLOWER = 0.10
 AA_ROUNDS, AA_TOKENS = 5, 8
@@ -67,7 +72,6 @@ class Lab:
         self.board = Switchboard(registry, profile)
         self.paths = Paths(config=folder, data=folder, state=folder, cache=folder)
         self.makers = Makers(lambda _: profile, lambda one: one)
-        self.seats: dict[Side, Here] = {}
         self.count = 0
 
     def run(self, wanted: Experiment) -> Bundle:
@@ -100,11 +104,9 @@ def real(plugins: str = "") -> Iterator[Lab]:
         place.mkdir()
         if plugins:
             (place / "slow.py").write_text(plugins, "utf-8")
-        tables = {
-            "sampler": {**SAMPLER},
-            "prefix_cache": {"disk_mib": 0},
-            **({"slow": {"on": True}} if plugins else {}),
-        }
+        tables: dict[str, dict[str, Any]] = {"sampler": {**SAMPLER}, "prefix_cache": {"disk_mib": 0}}
+        if plugins:
+            tables["slow"] = {"on": True}
         context = msgspec.convert(CONTEXT, ContextTable)
         profile = Profile(name="bench", backend="llama.cpp", model=model(), context=context, plugins=tables)
         yield Lab(Path(folder), build(place), profile)
@@ -162,47 +164,43 @@ def lab_planted(options: Options) -> Outcome:
 
 def lab_recording(options: Options) -> Outcome:
     """Compare TPOT with every event kept and written with TPOT without."""
-    from fader.lab.raw import Writer
+    case = workload.Case(name="story", turns=[ASK[0].content])
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, real() as lab:
+        writer, seat, count = Writer(Path(folder)), Here(lab.registry), itertools.count()
+        lab.board.switch("prefix_cache", False)
 
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, local() as engine:
-        writer = Writer(Path(folder))
-        engine.board.switch("prefix_cache", False)
-        case = workload.Case(name="story", turns=[""])
-
-        def recorded(number: int) -> float:
-            taking: list[Taking] = []
-
-            def take(event: object) -> None:
-                taking[0].take(event)  # type: ignore[arg-type]
-
-            engine.board.set("sampler", "seed", number + 10)
-            draft = engine.board.plan("bench", ASK, NOW)
+        def request(number: int) -> GenerationRequest:
+            lab.board.set("sampler", "seed", number + 10)
+            draft = lab.board.plan("bench", ASK, NOW)
             draft.max_tokens, draft.ignore_end = TOKENS, True
-            request = draft.freeze(f"recorded-{number}", time.perf_counter_ns())
-            taking.append(Taking(number + 5, request))
-            engine.headless._forward = take
-            from fader.metrics import Stats
-
-            stats = Stats(request=request)
-            for event in engine.headless.run(request):
-                stats.fold(event)
-            engine.headless._forward = lambda _: None
-            step = Step("ab", number, case, "a")
-            run = taking[0].run(step, "story", 0, "cold", "ok", number, 0.0, None)
-            writer.begin(run.index, request)
-            for event in taking[0].events:
-                writer.event(event)
-            writer.end(run, taking[0].output())
-            return stats.numbers().tpot_ms or 0.0
+            return draft.freeze(f"run-{next(count)}", time.perf_counter_ns())
 
         def plain(number: int) -> float:
-            return engine.ask(ASK, TOKENS, seed=number + 10).numbers.tpot_ms or 0.0
+            stats = Stats(request=request(number))
+            seat.ask(stats.request, lambda event: stats.fold(event) and None, lambda: True)
+            return stats.numbers().tpot_ms or 0.0
+
+        def recorded(number: int) -> float:
+            taking = Taking(number, request(number))
+            stats = Stats(request=taking.request)
+
+            def take(event: AnyEvent) -> None:
+                taking.take(event)
+                stats.fold(event)
+
+            seat.ask(taking.request, take, lambda: True)
+            run = taking.run(Step("ab", number, case, "a"), case.name, 0, "cold", "ok", number, 0.0, None)
+            writer.begin(run.index, taking.request)
+            for event in taking.events:
+                writer.event(event)
+            writer.end(run, taking.output())
+            return stats.numbers().tpot_ms or 0.0
 
         a, b, said = alternate(recorded, plain, options.pairs(15, 2))
         writer.close()
-    return Outcome(
-        a, b, f"TPOT over {TOKENS} tokens, same seed on both sides, {THREADS} threads, context {LENGTH}; {said}"
-    )
+        seat.close()
+    method = f"TPOT over {TOKENS} tokens, same seed on both sides, {THREADS} threads, context {LENGTH}; {said}"
+    return Outcome(a, b, method)
 
 
 @contextmanager
@@ -237,8 +235,6 @@ def lab_verify(options: Options) -> Outcome:
     """Time the check of every printed number of that bundle."""
     took = []
     with hundred() as made:
-        from fader.lab import bundle
-
         for _ in range(options.pairs(5, 2)):
             begin = time.perf_counter()
             wrong = report.differences(bundle.load(made.folder))

@@ -208,7 +208,7 @@ def _sample(samples: Sequence[float], names: Sequence[Hashable] | None) -> _Samp
     values = np.asarray(samples, dtype=np.float64)
     order = np.argsort(values, kind="stable")
     until = np.cumsum(group[order] == np.arange(len(numbers))[:, None], axis=1)
-    return _Sample(values[order], until, np.bincount(group, values))
+    return _Sample(values[order], until, np.bincount(group, values).astype(np.float64))
 
 
 def _blocks(width: int) -> Iterator[int]:
