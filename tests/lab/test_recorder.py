@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from fader.lab import bundle, raw, recorder, report, workload
+from fader.lab import bundle, raw, report, workload
 from fader.lab.bundle import Bundle
 from fader.lab.experiment import Experiment
 from fader.lab.runner import SECOND, Runner, Unfit
@@ -197,15 +197,10 @@ def test_folders_of_the_maker_are_not_in_a_bundle(build: Build, record: Record) 
             assert b"somebody" not in text, path
 
 
-def test_the_wall_clock_plays_no_part(build: Build, record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wall_clock_plays_no_part(build: Build, record: Record) -> None:
     """A clock that jumps back between runs changes no number and no order."""
     times = iter(range(10_000, 0, -7))
-    monkeypatch.setattr(
-        recorder.Runner.__init__,
-        "__kwdefaults__",
-        {**recorder.Runner.__init__.__kwdefaults__, "wall": lambda: float(next(times))},
-    )
-    made = record(build("prefix_cache=off"))
+    made = record(build("prefix_cache=off"), wall=lambda: float(next(times)))
     found = report.build(made)
     runs = raw.read(made.folder)
     assert runs[0].run.wall_start > runs[-1].run.wall_start

@@ -15,6 +15,7 @@ from fader.lab.experiment import Experiment
 from fader.lab.figures import figures, find, statistic
 from fader.lab.plot import Look
 from fader.lab.raw import Measured
+from fader.lab.values import Report
 from fader.metrics import Stats, percentile
 from fader_plugins.turn import GenerationRequest, Token
 
@@ -42,7 +43,7 @@ def test_law_12_a_deleted_report_is_made_again_equal(made: Bundle, tmp_path: Pat
 def test_a_changed_figure_is_found(made: Bundle) -> None:
     """A report that says other than its events is named, also when its hash was made to fit."""
     path = made.folder / "report.json"
-    found = msgspec.json.decode(path.read_bytes(), type=report.Report)
+    found = msgspec.json.decode(path.read_bytes(), type=Report)
     first, *rest = found.figures
     assert first.b is not None
     better = msgspec.structs.replace(first, b=msgspec.structs.replace(first.b, p50=first.b.p50 * 0.5))
