@@ -128,7 +128,9 @@ def _loads(runs: Sequence[Measured]) -> Cost:
     for one in runs:
         if one.run.phase == "warm-up" and one.run.index > begin and one.stats.load_ms:
             loads.setdefault(one.run.side, one.stats.load_ms)
-    return Cost(name="load", unit="ms", a=loads.get("a"), b=loads.get("b"), note="one load of each")
+    return Cost(
+        name="load", unit="ms", a=loads.get("a"), b=loads.get("b"), note="one load of each, so noise is not known"
+    )
 
 
 def _vain(one: Measured) -> float | None:

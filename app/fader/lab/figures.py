@@ -83,7 +83,7 @@ METRICS = (
     Metric("tpot_ms", "TPOT", "ms", "lower", one("tpot_ms"), statistics=TAILS),
     Metric("itl_ms", "ITL", "ms", "lower", lambda run: run.stats.gaps_ms, "gap", statistics=TAILS),
     Metric("e2e_ms", "E2E", "ms", "lower", one("e2e_ms"), by_condition=True, statistics=TAILS),
-    Metric("prefill_tps", "prefill", "tok/s", "higher", one("prefill_tps"), by_condition=True),
+    Metric("prefill_tps", "prefill", "tok/s", "neither", one("prefill_tps"), by_condition=True),
     Metric("decode_tps", "decode", "tok/s", "higher", one("decode_tps")),
     Metric("reuse", "reused", "of prompt", "neither", _reused, by_condition=True, statistics=()),
     Metric("acceptance", "acceptance", "of drafted", "neither", _accepted, statistics=()),

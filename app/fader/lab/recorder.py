@@ -6,6 +6,7 @@ Knows the runner, the raw record and bundles, not how anything is shown.
 from __future__ import annotations
 
 import errno
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -82,6 +83,7 @@ def record(
     joules: Callable[[], float | None] = lambda: None,
     started: Callable[[Runner], None] = lambda _: None,
     opened: Callable[[Path], IO[bytes]] = lambda path: path.open("wb"),
+    wall: Callable[[], float] = time.time,
     quality: bool = True,
 ) -> Bundle:
     """Run `wanted` and return its bundle, complete or partial. Raises Unfit with no bundle left behind, FaderError.
@@ -100,7 +102,7 @@ def record(
                     writer.event(event)
                 writer.end(taken.run, taken.output)
 
-            runner = Runner(wanted, seat, took, progress=progress, joules=joules)
+            runner = Runner(wanted, seat, took, progress=progress, joules=joules, wall=wall)
             started(runner)
             try:
                 if not runner.run():

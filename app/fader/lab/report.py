@@ -48,7 +48,7 @@ def build(bundle: Bundle) -> Report:
         why=manifest.why,
         reportable=reportable,
         marks=tuple(marks),
-        conclusion=words.conclusion(manifest, found, about) if reportable else _no_claim(manifest),
+        conclusion=words.conclusion(manifest, found, about, costs) if reportable else _no_claim(manifest),
         findings=tuple(words.findings(found)) if reportable else (),
         phase_answer=tuple(words.phase(found, parts)) if reportable else (),
         cost_answer=tuple(words.cost(costs, manifest)),
@@ -156,7 +156,7 @@ def _stop(manifest: Manifest, workload: Workload) -> list[str]:
         "context": "at the next turn, in a new context: the prompt is evaluated again",
         "load": "at the next turn, after the model is loaded again",
     }.get(manifest.acts, "at the next turn")
-    back = " ".join(f"{one.key} back to {valued(one.before)}" for one in manifest.variables)
+    back = " and ".join(f"{one.key} back to {valued(one.before)}" for one in manifest.variables)
     said = [f"Setting {back} acts {when}."]
     gates = f"its gates ({'; '.join(manifest.gates)})" if manifest.gates else "its gates (this bundle names none)"
     said.append(

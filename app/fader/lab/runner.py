@@ -55,16 +55,12 @@ class Runner:
         self.stopped = False
         """Whether a person asked to stop; the run in work is cancelled."""
         self._seats: dict[Side, Seat] = {}
-        self._asking: tuple[Seat, str] | None = None
         self._count = 0
         self._ended = 0
 
     def stop(self) -> None:
-        """End soon; from any thread or a signal's handler."""
+        """End soon; from any thread or a signal's handler, so it does nothing but say so."""
         self.stopped = True
-        if self._asking is not None:
-            seat, request_id = self._asking
-            seat.cancel(request_id)
 
     def run(self) -> bool:
         """Run all there is; return False when it was stopped. Raises Unfit, and OSError when `took` does."""
@@ -160,11 +156,7 @@ class Runner:
             if provoked is not None and taking.reached(event, provoked.after):
                 self._provoke(provoked, step, seat, taking, others)
 
-        self._asking = seat, taking.request.id
-        try:
-            seat.ask(taking.request, watch)
-        finally:
-            self._asking = None
+        seat.ask(taking.request, watch, lambda: not self.stopped)
         energy = self.joules()
         spent = energy - before if energy is not None and before is not None else None
         expected: State = provoked.expect if provoked else "ok"

@@ -20,6 +20,8 @@ from ..engine.remote import EngineProcess
 
 Watch: TypeAlias = Callable[[AnyEvent], None]
 """Is given each event as it comes; may submit, cancel or kill."""
+Wanted: TypeAlias = Callable[[], bool]
+"""Asked between events: False once a person has asked to stop."""
 PATIENCE_S = 0.2
 """How often a wait looks whether the program was interrupted."""
 
@@ -27,8 +29,8 @@ PATIENCE_S = 0.2
 class Seat(Protocol):
     """An engine with somebody who waits for it."""
 
-    def ask(self, request: GenerationRequest, watch: Watch) -> None:
-        """Run a turn, and whatever `watch` submits meanwhile, to the end."""
+    def ask(self, request: GenerationRequest, watch: Watch, wanted: Wanted) -> None:
+        """Run a turn, and whatever `watch` submits meanwhile, to the end; stop all of it when it is not wanted any more."""
         ...
 
     def submit(self, request: GenerationRequest) -> None:
@@ -54,13 +56,16 @@ class Here:
     def __init__(self, registry: Registry) -> None:
         self.engine = Engine(registry, self._emit)
         self._watch: Watch = lambda _: None
+        self._wanted: Wanted = lambda: True
 
     def _emit(self, event: AnyEvent) -> None:
         self._watch(event)
+        if not self._wanted():
+            self.engine.cancel(event.request_id)
 
-    def ask(self, request: GenerationRequest, watch: Watch) -> None:
+    def ask(self, request: GenerationRequest, watch: Watch, wanted: Wanted) -> None:
         """See `Seat`."""
-        self._watch = watch
+        self._watch, self._wanted = watch, wanted
         self.engine.submit(request)
         self.engine.run_until_idle()
 
@@ -92,10 +97,15 @@ class Apart:
         self.process = EngineProcess(log, plugin_folder, self._events.put)
         self.process.start()
 
-    def ask(self, request: GenerationRequest, watch: Watch) -> None:
+    def ask(self, request: GenerationRequest, watch: Watch, wanted: Wanted) -> None:
         """See `Seat`."""
         self.submit(request)
+        told = False
         while self._open:
+            if not told and not wanted():
+                told = True
+                for request_id in self._open:
+                    self.process.cancel(request_id)
             try:
                 event = self._events.get(timeout=PATIENCE_S)
             except queue.Empty:

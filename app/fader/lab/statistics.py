@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -146,10 +146,10 @@ def ratio(
     generator = np.random.default_rng(SEED)
     sides = []
     for samples, names in zip((before, after), together or (None, None), strict=True):
-        values, group = _sorted(samples, names)
-        size = int(group.max()) + 1
-        draws = (generator.multinomial(size, np.full(size, 1 / size), count) for count in _blocks(len(values)))
-        sides.append(np.concatenate([_statistic(statistic, values, draw[:, group]) for draw in draws]))
+        sample = _sample(samples, names)
+        size = len(sample.until)
+        draws = (generator.multinomial(size, np.full(size, 1 / size), count) for count in _blocks(size))
+        sides.append(np.concatenate([_statistic(statistic, sample, draw) for draw in draws]))
     ratios = sides[1][sides[0] != 0] / sides[0][sides[0] != 0]
     edge = (1 - CONFIDENCE) / 2
     low, high = np.quantile(ratios, [edge, 1 - edge])
@@ -167,13 +167,13 @@ def permutation(
     if value is None:
         return None
     names = together or (range(len(before)), range(len(after)))
-    values, group = _sorted([*before, *after], [*((0, one) for one in names[0]), *((1, one) for one in names[1])])
-    size, count = int(group.max()) + 1, len(set(names[0]))
+    sample = _sample([*before, *after], [*((0, one) for one in names[0]), *((1, one) for one in names[1])])
+    size, count = len(sample.until), len(set(names[0]))
     generator = np.random.default_rng(SEED)
     far = 0
-    for rows in _blocks(len(values)):
-        first = generator.permuted(np.tile(np.arange(size) < count, (rows, 1)), axis=1).astype(np.int64)[:, group]
-        low, high = _statistic(statistic, values, first), _statistic(statistic, values, 1 - first)
+    for rows in _blocks(size):
+        first = generator.permuted(np.tile(np.arange(size) < count, (rows, 1)), axis=1).astype(np.int64)
+        low, high = _statistic(statistic, sample, first), _statistic(statistic, sample, 1 - first)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = high / low
             far += int((np.maximum(ratios, 1 / ratios) - 1 >= distance(value) - 1e-12).sum())
@@ -184,19 +184,31 @@ def _quotient(before: Sequence[float], after: Sequence[float], statistic: Statis
     if not before or not after:
         return None
     low, high = (
-        float(_statistic(statistic, np.sort(np.asarray(side, dtype=np.float64)), np.ones((1, len(side)), np.int64))[0])
+        float(_statistic(statistic, _sample(side, [0] * len(side)), np.ones((1, 1), np.int64))[0])
         for side in (before, after)
     )
     return high / low if low else None
 
 
-def _sorted(samples: Sequence[float], names: Sequence[Hashable] | None) -> tuple[Values, Counts]:
-    """Return the samples in order, and for each the number of its group."""
+class _Sample(NamedTuple):
+    """Samples in order, so that a statistic of any choice of their groups is quickly found."""
+
+    values: Values
+    """Sorted, shape (n,)."""
+    until: Counts
+    """How many of a group's values are among the first 1, 2 … n: shape (groups, n)."""
+    sums: Values
+    """Of each group's values, shape (groups,)."""
+
+
+def _sample(samples: Sequence[float], names: Sequence[Hashable] | None) -> _Sample:
+    """Return samples with what they were measured with; without names each is a group of its own."""
     numbers: dict[Hashable, int] = {}
     group = np.asarray([numbers.setdefault(name, len(numbers)) for name in names or range(len(samples))], np.int64)
     values = np.asarray(samples, dtype=np.float64)
     order = np.argsort(values, kind="stable")
-    return values[order], group[order]
+    until = np.cumsum(group[order] == np.arange(len(numbers))[:, None], axis=1)
+    return _Sample(values[order], until, np.bincount(group, values).astype(np.float64))
 
 
 def _blocks(width: int) -> Iterator[int]:
@@ -206,23 +218,33 @@ def _blocks(width: int) -> Iterator[int]:
         yield min(at_once, DRAWS - start)
 
 
-def _statistic(statistic: Statistic, values: Values, counts: Counts) -> Values:
-    """Return a statistic of each row of `counts`, shape (rows, n): how often each of the sorted values, shape (n,), occurs.
+def _statistic(statistic: Statistic, sample: _Sample, draws: Counts) -> Values:
+    """Return a statistic for each row of `draws`, shape (rows, groups): how often each group is in it.
 
     Percentiles are those of `fader.metrics.percentile`. A row without any value gives nan.
     """
-    total = counts.sum(axis=1)
+    total = draws @ sample.until[:, -1]
     if statistic == "mean":
         with np.errstate(invalid="ignore"):
-            mean: Values = counts @ values / total
+            mean: Values = draws @ sample.sums / total
         return mean
-    until = counts.cumsum(axis=1)
     place = (total - 1) * (int(statistic[1:]) / 100)
     low = np.floor(place).astype(np.int64)
-    below = values[(until > low[:, None]).argmax(axis=1)]
-    above = values[(until > np.minimum(low + 1, total - 1)[:, None]).argmax(axis=1)]
+    below = sample.values[_place(sample, draws, low)]
+    above = sample.values[_place(sample, draws, np.minimum(low + 1, total - 1))]
     found: Values = below + (above - below) * (place - low)
     return np.where(total > 0, found, np.nan)
+
+
+def _place(sample: _Sample, draws: Counts, rank: Counts) -> Counts:
+    """Return, for each row, where in the sorted values the one of that rank (from 0) is: by halving, all rows at once."""
+    low = np.zeros(len(draws), np.int64)
+    high = np.full(len(draws), len(sample.values) - 1)
+    while (low < high).any():
+        middle = (low + high) // 2
+        enough = (draws * sample.until[:, middle].T).sum(axis=1) > rank
+        low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
+    return low
 
 
 def mann_whitney(before: Sequence[float], after: Sequence[float]) -> float | None:

@@ -19,6 +19,10 @@ from .words import named, quantity, ratio
 
 HEAD = ("", "BASELINE p50", "p50", "p95", "p99", "n", "RATIO (95 %)", "p", "A/A", "")
 ALONE = ("", "p50", "p95", "p99", "n")
+LEGEND = (
+    f"(…): below {ENOUGH['p95']} samples for a p95, {ENOUGH['p99']} for a p99, so a guess. A/A: the baseline over itself. "
+    "~: cannot be told from noise. The prefill rate is that of the tokens that were evaluated; few make it low."
+)
 PLOTTED = ("ttft_ms", "itl_ms")
 CSV_HEAD = (
     *(
@@ -47,6 +51,7 @@ def text(report: Report, look: Look, width: int) -> str:
         *(_wrapped(f"! {mark}", width) for mark in report.marks),
         _wrapped(report.conclusion, width),
         figures(report),
+        _wrapped(LEGEND, width),
         *plots(report, look, width),
     ]
     for heading, lines in sections(report):
@@ -76,7 +81,7 @@ def _wrapped(line: str, width: int, first: str = "", later: str = "") -> str:
 
 
 def figures(report: Report) -> str:
-    """Return the figures in columns. `(…)` is a percentile that so few samples cannot show; `~` cannot be told from noise."""
+    """Return the figures in columns; `LEGEND` explains their signs."""
     rows = [one for one in report.figures if one.a is not None or one.b is not None]
     if any(one.b for one in rows):
         return table(HEAD, [_row(one) for one in rows])
@@ -144,6 +149,7 @@ def markdown(report: Report) -> str:
     rows = [_row(one) if compared else (named(one), *_spread(one.a, one.unit)) for one in report.figures]
     lines = [head, ("---",) * len(head), *rows]
     blocks.append("\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in lines))
+    blocks.append(LEGEND)
     for heading, said in sections(report):
         if said:
             blocks.append("\n".join([f"## {heading}\n", *(f"- {line}" for line in said)]))

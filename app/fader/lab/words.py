@@ -6,87 +6,50 @@ Knows figures, parts and costs; computes nothing that is not in them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from .claims import MAIN, Claim, claims, torn
 from .evidence import Manifest
 from .experiment import worded
 from .figures import find, statistic
 from .statistics import ENOUGH
 from .values import Compared, Cost, Figure, Part, Same, Summary, Trial
 
-MAIN = ("ttft_ms", "tpot_ms", "itl_ms", "e2e_ms")
-"""Metrics that a conclusion may rest on; the others follow from them."""
-MEMORY = ("KV buffers", "resident memory, peak", "device memory, peak", "load")
+BUFFERS = "KV buffers"
+MEMORY = (BUFFERS, "resident memory, peak", "device memory, peak")
 NOTICED = 0.02
-"""Share by which a size or a single load time must change to be called changed."""
-MINOR = {"itl_ms": 2, "e2e_ms": 1}
-"""What is named after the others where several figures changed."""
+"""Share by which a size must change to be called changed."""
 
 
-class Claim(NamedTuple):
-    """One statistic that can be told from noise."""
-
-    figure: Figure
-    compared: Compared
-
-    @property
-    def better(self) -> bool:
-        """Whether it is a gain."""
-        return self.compared.verdict == "better"
-
-    @property
-    def size(self) -> float:
-        """How large the change is, the same in both directions."""
-        return max(self.compared.ratio, 1 / self.compared.ratio) if self.compared.ratio > 0 else float("inf")
-
-    @property
-    def middle(self) -> bool:
-        """Whether it is about the middle of the samples, not a tail."""
-        return self.compared.statistic in ("p50", "mean")
-
-
-def claims(figures: Sequence[Figure]) -> list[Claim]:
-    """Return what of the main figures can be told from noise, over all cases, the largest change first."""
-    found = [
-        Claim(figure, compared)
-        for figure in figures
-        if figure.metric in MAIN and not figure.case
-        for compared in figure.compared
-        if compared.verdict in ("better", "worse")
-    ]
-    return sorted(found, key=lambda claim: (MINOR.get(claim.figure.metric, 0), -claim.size))
-
-
-def torn(figures: Sequence[Figure]) -> list[tuple[Claim, Claim]]:
-    """Return pairs (gain in the middle, loss in the tail) of one figure."""
-    found = claims(figures)
-    return [
-        (one, other)
-        for one in found
-        for other in found
-        if one.figure is other.figure and one.better and one.middle and not other.better and not other.middle
-    ]
-
-
-def conclusion(manifest: Manifest, figures: Sequence[Figure], about: dict[str, str]) -> str:
+def conclusion(manifest: Manifest, figures: Sequence[Figure], about: dict[str, str], costs: Sequence[Cost] = ()) -> str:
     """Return the one sentence a report begins with."""
-    where = f"({about['model']}; {about['hardware']}; {about['versions']}; {about['how']})"
+    where = f"measured with {about['model']}, on {about['hardware']}; {about['versions']}; {about['how']}"
     if not manifest.variables:
         shown = [one for one in figures if one.metric in ("ttft_ms", "tpot_ms") and not one.case and one.a]
         values = ", ".join(f"{named(one)} {ms(one.a.p50)} (p50, n = {one.a.n})" for one in shown if one.a)
-        return f"On {manifest.workload}, profile {manifest.profiles[0]} has {values or 'no figures'} {where}."
+        return f"On {manifest.workload}, profile {manifest.profiles[0]} has {values or 'no figures'}; {where}."
     changed = f"On {manifest.workload}, {' and '.join(worded(one) for one in manifest.variables)}"
     found, pairs = claims(figures), torn(figures)
     if pairs:
         gain, loss = pairs[0]
-        said = f"helps the middle and hurts the tail: {told(gain)}, but {told(loss)}"
+        said = f"helps the middle and hurts the tail: it {told(gain)}, but {told(loss)}"
     elif not found:
-        said = "makes no difference to TTFT, TPOT, ITL or E2E that can be told from noise" + _nearest(figures)
+        verb = "makes" if len(manifest.variables) == 1 else "make"
+        said = f"{verb} no difference to TTFT, TPOT, ITL or E2E that can be told from noise{_nearest(figures)}"
     else:
         gains, losses = _leading(found, True), _leading(found, False)
-        both = [*map(told, gains[:2]), *(["but " + told(losses[0])] if gains and losses else map(told, losses[:2]))]
-        said = "changes " + ", ".join(both)
-    return f"{changed} {said} {where}."
+        said = ", ".join(map(told, gains[:2] or losses[:2])) + (f", but {told(losses[0])}" if gains and losses else "")
+    return f"{changed} {said}{_exact(costs)}; {where}."
+
+
+def _exact(costs: Sequence[Cost]) -> str:
+    """Return what changed and has no noise: the size of the KV buffers, and how far next tokens moved."""
+    said = ""
+    for one in costs:
+        if one.name == BUFFERS and one.a and one.b and abs(one.b / one.a - 1) >= NOTICED:
+            said += f"; {one.name} {quantity(one.a, one.unit)} → {quantity(one.b, one.unit)} ({one.b / one.a - 1:+.0%})"
+        elif one.name.startswith("KL") and "mean" in one.name and one.b is not None:
+            said += f"; KL of next tokens {quantity(one.b, one.unit)} on average ({one.note})"
+    return said
 
 
 def _leading(found: Sequence[Claim], better: bool) -> list[Claim]:
@@ -108,13 +71,15 @@ def _nearest(figures: Sequence[Figure]) -> str:
 
 
 def told(claim: Claim) -> str:
-    """Return a claim: TPOT p50 from 14.2 to 6.1 ms (× 0.43, 95 % interval 0.40 to 0.47, n = 16 and 16)."""
+    """Return a claim: lowers TPOT p50 from 14.2 to 6.1 ms (× 0.43, 95 % interval 0.40 to 0.47, n = 16 and 16)."""
     figure, compared = claim.figure, claim.compared
     assert figure.a is not None
     assert figure.b is not None
     a, b = (getattr(side, compared.statistic) for side in (figure.a, figure.b))
+    verb = "lowers" if compared.ratio < 1 else "raises"
     return (
-        f"{named(figure)} {compared.statistic} from {ms(a, figure.unit)} to {ms(b, figure.unit)} (× {ratio(compared.ratio)}, "
+        f"{verb} {named(figure)} {compared.statistic} from {ms(a, figure.unit)} to {ms(b, figure.unit)} "
+        f"(× {ratio(compared.ratio)}, "
         f"95 % interval {ratio(compared.low)} to {ratio(compared.high)}, n = {figure.a.n} and {figure.b.n}"
         + (f", baseline against itself × {ratio(compared.aa)}" if compared.aa is not None else "")
         + ")"
@@ -124,15 +89,15 @@ def told(claim: Claim) -> str:
 def findings(figures: Sequence[Figure]) -> list[str]:
     """Return a sentence for each figure of which something can be told from noise, and what is torn first."""
     said = [
-        f"{named(gain.figure)}: the {_statistic(gain)} gains and the {_statistic(loss)} loses; whether that is a gain depends "
-        "on which of the two is felt."
+        f"The {_of(gain)} gains and the {_of(loss)} loses: whether that is a gain depends on which of the two is felt."
         for gain, loss in torn(figures)[:1]
     ]
     return [*said, *(f"{'Better' if claim.better else 'Worse'}: {told(claim)}." for claim in claims(figures))]
 
 
-def _statistic(claim: Claim) -> str:
-    return {"p50": "median"}.get(claim.compared.statistic, claim.compared.statistic)
+def _of(claim: Claim) -> str:
+    statistic = {"p50": "median"}.get(claim.compared.statistic, claim.compared.statistic)
+    return f"{statistic} of {named(claim.figure)}"
 
 
 def phase(figures: Sequence[Figure], parts: Sequence[Part]) -> list[str]:
