@@ -35,6 +35,7 @@ from tests.bench.sides import CONTEXT, LENGTH, NOW, SAMPLER, THREADS, model
 
 SLOWER = 0.10
 AA_ROUNDS, AA_TOKENS = 5, 8
+PLANTED_ROUNDS, PLANTED_TOKENS = 7, 32
 TURNS, TOKENS = 100, 128
 ASK = [Message("user", "Tell me a long story about a lighthouse keeper who finds a map.")]
 SLOW = '''\
@@ -141,24 +142,24 @@ def lab_planted(options: Options) -> Outcome:
     """Count the runs in which a decode that is slower by a tenth is not found."""
     runs, missed, found_ratios = options.pairs(20, 3), 0, []
     with real(SLOW) as lab:
-        load = short("chat", lab, 16)
+        load = short("chat", lab, PLANTED_TOKENS)
+        base = report.build(lab.run(lab.same(load, 1, 1)))
+        tpot = next(one.a for one in base.figures if one.metric == "tpot_ms" and one.a is not None)
+        change = f"slow.wait_us={round(tpot.p50 * 1000 * SLOWER)}"
         for number in range(runs):
-            base = report.build(lab.run(lab.same(load, 1, number)))
-            tpot = next(one.a for one in base.figures if one.metric == "tpot_ms")
-            assert tpot is not None
-            wait = round(tpot.p50 * 1000 * SLOWER)
-            wanted = msgspec.structs.replace(lab.experiment(load, f"slow.wait_us={wait}", AA_ROUNDS), seed=number * 100)
+            wanted = msgspec.structs.replace(lab.experiment(load, change, PLANTED_ROUNDS), seed=number * 100)
             figures = report.build(lab.run(wanted)).figures
             claims = [one for one in words.claims(figures) if one.figure.metric == "tpot_ms" and not one.better]
             missed += not claims
             found_ratios += [one.compared.ratio for one in claims[:1]]
-            print(f"run {number + 1} of {runs}: {[words.told(one) for one in claims[:1]]}", flush=True)
+            seen = [one.compared for one in figures if one.metric == "tpot_ms" and not one.case]
+            print(f"run {number + 1} of {runs}: {'found' if claims else 'missed'}, {seen[0][:1]}", flush=True)
     ratio = f"{statistics.median(found_ratios):.3f}" if found_ratios else "none"
     return Outcome(
         [float(missed)],
         None,
         f"runs of `chat` in which a plugin waits awake for a tenth of TPOT before each step and no slower TPOT is claimed, of "
-        f"{runs}; {AA_ROUNDS} rounds, 16 tokens, {THREADS} threads; ratio of those found: {ratio} (median)",
+        f"{runs}; {PLANTED_ROUNDS} rounds, {PLANTED_TOKENS} tokens, {THREADS} threads; ratio of those found: {ratio} (median)",
     )
 
 
