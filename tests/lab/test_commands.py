@@ -144,7 +144,7 @@ def test_ctrl_c_leaves_a_partial_bundle(home: Path, paths: Paths) -> None:
         (("bench", "chat", "-p", "echo", "--change", "prefix_cache=on"), "comes to no difference"),
         (("bench", "chat", "-p", "echo", "--gate"), "--gate: there is no limit to keep"),
         (("bench", "chat", "-p", "echo", "--limit", "tpot <= much"), "gate 'tpot <= much'"),
-        (("bench", "chat", "-p", "echo", "--json", "--csv"), "--csv and --json exclude each other"),
+        (("bench", "chat", "-p", "echo", "--json", "--csv"), "--json and --csv exclude each other"),
         (("bench", "chat", "-p", "echo", "--rounds", "0"), "--rounds"),
         (("bench", "chat", "--model", "nothing-of-that-name"), "There is no model 'nothing-of-that-name'"),
         (("bench", "chat", "-p", "echo", "--against", "nothing.json"), "nothing.json cannot be read"),

@@ -184,10 +184,14 @@ def trials(runs: Sequence[Measured]) -> list[Trial]:
     chosen = [one for one in runs if one.run.phase == "ab"]
     for case in dict.fromkeys(one.run.case for one in chosen):
         for side in SIDES:
-            these = [one.run for one in chosen if (one.run.case, one.run.side) == (case, side)]
+            mine = [one for one in chosen if (one.run.case, one.run.side) == (case, side)]
+            these = [one.run for one in mine]
             if not these:
                 continue
             said = dict.fromkeys(run.failure.title for run in these if run.failure is not None)
+            short = [one.stats.output for one in mine if one.stats.finished and one.stats.finished.reason == "context"]
+            if short:
+                said[f"The context ended {len(short)} of them, after {min(short)} tokens or more."] = None
             states = [run.state for run in these]
             found.append(
                 Trial(

@@ -115,7 +115,7 @@ def _about(manifest: Manifest, workload: Workload, runs: Sequence[Measured]) -> 
     how = (
         f"ABAB, {manifest.rounds} rounds a side after {manifest.aa_rounds} of the baseline against itself"
         if manifest.variables
-        else f"{manifest.rounds} rounds"
+        else f"{manifest.rounds} round{'s' * (manifest.rounds > 1)}"
     )
     return {
         "workload": f"{workload.name}: {workload.summary or 'a workload'}; {span}, replies of {asked} tokens",
@@ -124,7 +124,7 @@ def _about(manifest: Manifest, workload: Workload, runs: Sequence[Measured]) -> 
         "model": _model(model),
         "hardware": ", ".join(part for part in hardware if part) or "unknown machine",
         "versions": ", ".join(f"{name} {version}" for name, version in _main(manifest.versions)),
-        "how": f"{how}, {asked} tokens each, seeds {_span(manifest.seeds)}",
+        "how": f"{how}, {asked} tokens each, {_span(manifest.seeds)}",
         "seeds": ", ".join(map(str, manifest.seeds)),
     }
 
@@ -144,7 +144,7 @@ def _main(versions: dict[str, str]) -> list[tuple[str, str]]:
 
 
 def _span(seeds: Sequence[int]) -> str:
-    return f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else ", ".join(map(str, seeds))
+    return f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {', '.join(map(str, seeds))}"
 
 
 def _stop(manifest: Manifest, workload: Workload) -> list[str]:

@@ -205,9 +205,14 @@ def odd(trials: Sequence[Trial]) -> list[str]:
                 f"{one.case}, side {one.side}: {ended} as provoked, {one.ok} of {one.runs} runs whole, the turn after "
                 f"included. {one.said}".rstrip()
             )
-    total = sum(one.runs for one in trials)
-    if not said:
+        elif one.said:
+            said.append(f"{one.case}, side {one.side}: {one.ok} of {one.runs} runs whole. {one.said}")
+    if not any(one.unexpected or one.failed or one.cancelled for one in trials):
+        total = sum(one.runs for one in trials)
         said.append(f"All {total} runs of the comparison ended as they were to; none failed, none was stopped.")
+    cases = list(dict.fromkeys(one.case for one in trials))
+    if len(cases) > 1:
+        said.append(f"Tried: {', '.join(cases)}.")
     return said
 
 
