@@ -85,7 +85,12 @@ def record_again(wanted: Experiment, why: str, paths: Paths) -> Bundle:
     )
     running: list[Runner] = []
     bar = Progress(sys.stderr, wanted.title)
-    with quiet(paths.log), stopped_by_interrupt(lambda: [one.stop() for one in running] and None):
+
+    def stop() -> None:
+        for one in running:
+            one.stop()
+
+    with quiet(paths.log), stopped_by_interrupt(stop):
         made = recorder.record(
             wanted,
             around,

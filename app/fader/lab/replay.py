@@ -12,7 +12,7 @@ import msgspec
 
 from . import raw, restore, statistics
 from .bundle import Bundle
-from .evidence import Output, Side
+from .evidence import Output, Phase, Side
 from .figures import BY_NAME, figures, samples
 from .raw import Measured
 from .values import Compared, Figure
@@ -199,7 +199,7 @@ def _replies(
     return rows
 
 
-Place: TypeAlias = tuple[str, str, str, int, int]
+Place: TypeAlias = tuple[Phase, str, Side, int, int]
 
 
 def _parted(
