@@ -36,6 +36,7 @@ from tests.bench.sides import CONTEXT, LENGTH, NOW, SAMPLER, THREADS, model
 SLOWER = 0.10
 AA_ROUNDS, AA_TOKENS = 5, 8
 PLANTED_ROUNDS, PLANTED_TOKENS = 7, 32
+DECODE = ("tpot_ms", "itl_ms")
 TURNS, TOKENS = 100, 128
 ASK = [Message("user", "Tell me a long story about a lighthouse keeper who finds a map.")]
 SLOW = '''\
@@ -149,16 +150,19 @@ def lab_planted(options: Options) -> Outcome:
         for number in range(runs):
             wanted = msgspec.structs.replace(lab.experiment(load, change, PLANTED_ROUNDS), seed=number * 100)
             figures = report.build(lab.run(wanted)).figures
-            claims = [one for one in words.claims(figures) if one.figure.metric == "tpot_ms" and not one.better]
+            claims = [one for one in words.claims(figures) if one.figure.metric in DECODE and not one.better]
             missed += not claims
             found_ratios += [one.compared.ratio for one in claims[:1]]
-            seen = [one.compared for one in figures if one.metric == "tpot_ms" and not one.case]
-            print(f"run {number + 1} of {runs}: {'found' if claims else 'missed'}, {seen[0][:1]}", flush=True)
+            print(
+                f"run {number + 1} of {runs}: {'found' if claims else 'missed'}",
+                *map(words.told, claims[:1]),
+                flush=True,
+            )
     ratio = f"{statistics.median(found_ratios):.3f}" if found_ratios else "none"
     return Outcome(
         [float(missed)],
         None,
-        f"runs of `chat` in which a plugin waits awake for a tenth of TPOT before each step and no slower TPOT is claimed, of "
+        f"runs of `chat` in which a plugin waits awake for a tenth of TPOT before each step and no slower decoding (TPOT or ITL) is claimed, of "
         f"{runs}; {PLANTED_ROUNDS} rounds, {PLANTED_TOKENS} tokens, {THREADS} threads; ratio of those found: {ratio} (median)",
     )
 
