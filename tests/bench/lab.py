@@ -35,12 +35,12 @@ from tests.bench.sides import CONTEXT, LENGTH, NOW, SAMPLER, THREADS, model
 
 SLOWER = 0.10
 AA_ROUNDS, AA_TOKENS = 5, 8
-PLANTED_ROUNDS, PLANTED_TOKENS = 7, 32
+PLANTED_ROUNDS, PLANTED_TOKENS = 10, 24
 DECODE = ("tpot_ms", "itl_ms")
 TURNS, TOKENS = 100, 128
 ASK = [Message("user", "Tell me a long story about a lighthouse keeper who finds a map.")]
 SLOW = '''\
-"""Waits awake before each step, so that decoding is slower by a known share."""
+"""Waits awake before each step for a share of the time since the last one, so that decoding is slower by that share."""
 
 import time
 
@@ -48,19 +48,23 @@ from fader_plugins import PluginInfo, Settings, hookimpl
 
 
 class Slow(Settings, frozen=True, kw_only=True):
-    """How long."""
+    """How much."""
 
-    wait_us: int = 0
+    share: float = 0.0
 
 
 info = PluginInfo(name="slow", summary="Waits before each step", settings=Slow)
+ends = {}
 
 
 @hookimpl
 def propose_tokens(request, history, limit):
-    until = time.perf_counter_ns() + request.settings("slow", Slow).wait_us * 1000
+    now = time.perf_counter_ns()
+    until = now + (now - ends.pop(request.id, now)) * request.settings("slow", Slow).share
     while time.perf_counter_ns() < until:
         pass
+    ends.clear()
+    ends[request.id] = time.perf_counter_ns()
     return None
 '''
 
@@ -144,11 +148,10 @@ def lab_planted(options: Options) -> Outcome:
     runs, missed, found_ratios = options.pairs(20, 3), 0, []
     with real(SLOW) as lab:
         load = short("chat", lab, PLANTED_TOKENS)
-        base = report.build(lab.run(lab.same(load, 1, 1)))
-        tpot = next(one.a for one in base.figures if one.metric == "tpot_ms" and one.a is not None)
-        change = f"slow.wait_us={round(tpot.p50 * 1000 * SLOWER)}"
         for number in range(runs):
-            wanted = msgspec.structs.replace(lab.experiment(load, change, PLANTED_ROUNDS), seed=number * 100)
+            wanted = msgspec.structs.replace(
+                lab.experiment(load, f"slow.share={SLOWER}", PLANTED_ROUNDS), seed=number * 100
+            )
             figures = report.build(lab.run(wanted)).figures
             claims = [one for one in words.claims(figures) if one.figure.metric in DECODE and not one.better]
             missed += not claims
@@ -162,8 +165,9 @@ def lab_planted(options: Options) -> Outcome:
     return Outcome(
         [float(missed)],
         None,
-        f"runs of `chat` in which a plugin waits awake for a tenth of TPOT before each step and no slower decoding (TPOT or ITL) is claimed, of "
-        f"{runs}; {PLANTED_ROUNDS} rounds, {PLANTED_TOKENS} tokens, {THREADS} threads; ratio of those found: {ratio} (median)",
+        f"runs of `chat` in which a plugin waits awake for a tenth of each step's time and no slower decoding (TPOT or ITL) is "
+        f"claimed, of {runs}; {PLANTED_ROUNDS} rounds, {PLANTED_TOKENS} tokens, {THREADS} threads; ratio of those found: {ratio} "
+        "(median)",
     )
 
 
