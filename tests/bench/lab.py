@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -133,7 +134,7 @@ def lab_aa(options: Options) -> Outcome:
             claims = words.claims(found.figures)
             wrong += bool(claims)
             said += [f"run {number}: {words.told(claim)}" for claim in claims]
-            print(f"run {number + 1} of {runs}: {len(claims)} claims", flush=True)
+            print(f"run {number + 1} of {runs}: {len(claims)} claims", file=sys.stderr, flush=True)
     return Outcome(
         [float(wrong)],
         None,
@@ -159,6 +160,7 @@ def lab_planted(options: Options) -> Outcome:
             print(
                 f"run {number + 1} of {runs}: {'found' if claims else 'missed'}",
                 *map(words.told, claims[:1]),
+                file=sys.stderr,
                 flush=True,
             )
     ratio = f"{statistics.median(found_ratios):.3f}" if found_ratios else "none"
