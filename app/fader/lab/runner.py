@@ -68,8 +68,9 @@ class Runner:
     def run(self) -> bool:
         """Run all there is; return False when it was stopped. Raises Unfit, and OSError when `took` does."""
         total, begin = self._total(), self.nanoseconds()
+        phases: tuple[tuple[Phase, int], ...] = (("aa", self.experiment.aa_rounds), ("ab", self.experiment.rounds))
         try:
-            for phase, rounds in (("aa", self.experiment.aa_rounds), ("ab", self.experiment.rounds)):
+            for phase, rounds in phases:
                 changed = phase == "ab"
                 for first in range(0, rounds, PER_ENGINE):
                     self._open()
