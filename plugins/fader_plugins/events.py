@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from fader_backends.base import ContextSpec, Memory, ModelFacts, SamplerSettings
 from fader_backends.errors import Failure
+from fader_backends.graphs import GraphState
 from fader_backends.odds import Odds
 
 
@@ -195,6 +196,8 @@ class Finished(Event, frozen=True):
     """Tokens that the conversation takes now: prompt and reply."""
     memory: Memory
     rss_peak_bytes: int
+    graph: GraphState | None = None
+    """What became of compiled steps, where the context has them."""
 
 
 class Failed(Event, frozen=True):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from fader_backends.base import Backend, Memory
 from fader_backends.errors import FaderError, Failure, TurnError
+from fader_backends.graphs import GraphState
 from fader_plugins.calls import common
 from fader_plugins.turn import (
     AnyEvent,
@@ -38,11 +39,16 @@ class Announcer:
     """Makes events and emits them. `clock` is in nanoseconds."""
 
     def __init__(
-        self, emit: Callable[[AnyEvent], None], clock: Callable[[], int], memory: Callable[[], Memory]
+        self,
+        emit: Callable[[AnyEvent], None],
+        clock: Callable[[], int],
+        memory: Callable[[], Memory],
+        graph: Callable[[], GraphState | None] = lambda: None,
     ) -> None:
         self.emit = emit
         self.clock = clock
         self.memory = memory
+        self.graph = graph
 
     def started(self, request: GenerationRequest) -> None:
         """Tell that a turn was taken up."""
@@ -98,6 +104,7 @@ class Announcer:
                 context_used=used,
                 memory=self.memory(),
                 rss_peak_bytes=peak_rss_bytes(),
+                graph=self.graph(),
             )
         )
 

@@ -50,7 +50,7 @@ class Engine:
         self.emit = emit
         self.clock = clock
         self.model = LoadedModel(registry, emit, clock)
-        self.tell = Announcer(emit, clock, self.model.memory)
+        self.tell = Announcer(emit, clock, self.model.memory, self.model.graph)
         self._inbox: queue.SimpleQueue[GenerationRequest | Wish | None] = queue.SimpleQueue()
         self._waiting: list[GenerationRequest] = []
         self._rows: list[Row] = []
@@ -188,13 +188,12 @@ class Engine:
         self.tell.started(request)
         session: Session | None = None
         try:
-            fresh = not self.model.serves(request)
-            if fresh:
+            if not self.model.serves(request):
                 self._forget()
-            backend = self.model.ready(request, lambda: request.id in self._cancelled or self._closing)
             hooks = self._hooks(request)
-            if fresh:
-                hooks.engine_ready(request, backend)
+            backend = self.model.ready(
+                request, lambda: request.id in self._cancelled or self._closing, hooks.engine_ready
+            )
             begun = beginning(backend, request)
             prompt = self.tell.fitted(request, fit(backend, request, begun.ids))
             session = self._sessions.take(backend, request.owner, partial(hooks.make_room, backend))
