@@ -13,6 +13,7 @@ import click
 from . import __version__
 from .cli_compare import compare
 from .cli_frame import Frame, Grouped, option
+from .cli_look import devices, ops
 from .cli_options import (
     CONTEXT,
     MODEL,
@@ -56,6 +57,7 @@ def main(context: click.Context, profile: str, model: str | None, resume: bool) 
     context.default_map = {
         "run": {"profile": profile, "model": model},
         "compare": {"run": {"profile": profile, "model": model}},
+        "ops": {"profile": profile, "model": model},
         "plugins": {"list": {"profile": profile}},
         "kv": {name: {"profile": profile, "model": model} for name in ("table", "check")},
     }
@@ -63,6 +65,8 @@ def main(context: click.Context, profile: str, model: str | None, resume: bool) 
 
 
 main.add_command(compare)
+main.add_command(devices)
+main.add_command(ops)
 
 
 @main.command(cls=Grouped)
@@ -234,15 +238,6 @@ def kv_check(profile: str, model: str | None, type_k: str | None, type_v: str | 
     from .commands.kv import check_kv
 
     check_kv(profile, model, type_k, type_v, places(), as_json)
-
-
-@main.command("devices", cls=Grouped)
-@json_option
-def devices(as_json: bool) -> None:
-    """List what llama.cpp can compute on, with its memory; tensor_split spreads a model over it."""
-    from .commands.kv import list_devices
-
-    list_devices(as_json)
 
 
 @main.command("log", cls=Grouped)

@@ -14,6 +14,7 @@ from fader_backends.base import ContextSpec, Memory, ModelFacts, SamplerSettings
 from fader_backends.errors import Failure
 from fader_backends.graphs import GraphState
 from fader_backends.odds import Odds
+from fader_backends.operators import Operators
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -208,6 +209,13 @@ class Failed(Event, frozen=True):
     ids: tuple[int, ...] = ()
 
 
+class Looked(Event, frozen=True):
+    """The engine was asked what a token costs in operators, and looked."""
+
+    facts: ModelFacts
+    tables: tuple[Operators, ...]
+
+
 class PluginFault(Event, frozen=True):
     """A plugin raised or was too slow; it is switched off until its settings or the model change."""
 
@@ -232,5 +240,6 @@ AnyEvent: TypeAlias = (
     | Adjusted
     | Finished
     | Failed
+    | Looked
     | PluginFault
 )

@@ -71,7 +71,9 @@ def _check(backend: Checked, session: Session, steps: int) -> tuple[str, Times |
         return why, None
     for width in {steps, 2}:  # whole, and filled up
         session.rewind(PROMPT)
-        if why := _differs(f"{width} tokens", want[:width], session.extend(ids[:width], width), bound) or _gone(backend):
+        if why := _differs(f"{width} tokens", want[:width], session.extend(ids[:width], width), bound) or _gone(
+            backend
+        ):
             return why, None
     return "", (statistics.median(eager_ms), statistics.median(graph_ms[len(graph_ms) // 2 :]))
 

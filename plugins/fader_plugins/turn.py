@@ -26,6 +26,7 @@ from .events import Finished as Finished
 from .events import FinishReason as FinishReason
 from .events import Loaded as Loaded
 from .events import Loading as Loading
+from .events import Looked as Looked
 from .events import Offered as Offered
 from .events import PluginFault as PluginFault
 from .events import Prefilled as Prefilled

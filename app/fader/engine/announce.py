@@ -8,9 +8,10 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Sequence
 
-from fader_backends.base import Backend, Memory
-from fader_backends.errors import FaderError, Failure, TurnError
+from fader_backends.base import Backend, Memory, Session
+from fader_backends.errors import FaderError, Failure, NotSupported, TurnError
 from fader_backends.graphs import GraphState
+from fader_backends.operators import Inspected
 from fader_plugins.calls import common
 from fader_plugins.turn import (
     AnyEvent,
@@ -19,6 +20,7 @@ from fader_plugins.turn import (
     Finished,
     FinishReason,
     GenerationRequest,
+    Looked,
     PluginFault,
     Prepared,
     Rendered,
@@ -89,6 +91,15 @@ class Announcer:
         if account is not None:
             ready, vain = account
             self.emit(Prepared(request_id=request.id, at_ns=self.clock(), ready=ready, vain=vain))
+
+    def looked(self, request: GenerationRequest, backend: Backend, session: Session) -> None:
+        """Look into steps of an empty session, and tell. Raises NotSupported where the backend does not tell."""
+        if not isinstance(backend, Inspected):
+            raise NotSupported(
+                f"The {backend.facts.backend} backend tells nothing of its operators.", "", "torch and llama.cpp do."
+            )
+        tables = tuple(backend.operators(session))
+        self.emit(Looked(request_id=request.id, at_ns=self.clock(), facts=backend.facts, tables=tables))
 
     def finished(
         self, request: GenerationRequest, reason: FinishReason, text: str = "", ids: tuple[int, ...] = (), used: int = 0

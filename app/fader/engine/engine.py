@@ -10,7 +10,6 @@ import queue
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
 
 from fader_backends.base import Backend, Extension, SamplerSettings, Scores, Session
 from fader_backends.errors import FaderError, Interrupted, OutOfMemory
@@ -23,19 +22,15 @@ from .announce import Announcer, difference_of
 from .beginning import beginning
 from .faults import Faults
 from .fitting import fit
+from .inbox import Look, Wish
 from .model import LoadedModel
 from .row import Row
 from .scheduler import choose
 from .sessions import Sessions
 from .sharing import awaits, take_over
 
-
-class Wish(NamedTuple):
-    """A turn to prepare for, not to run."""
-
-    request: GenerationRequest
-
-
+LOOKING = "\0look"
+"""No conversation's owner."""
 Evaluated = tuple[Row, Extension, Scores, int, int]
 """A row, its part of a batch, the scores, the nanoseconds the batch took, and its tokens."""
 
@@ -51,8 +46,9 @@ class Engine:
         self.clock = clock
         self.model = LoadedModel(registry, emit, clock)
         self.tell = Announcer(emit, clock, self.model.memory, self.model.graph)
-        self._inbox: queue.SimpleQueue[GenerationRequest | Wish | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[GenerationRequest | Wish | Look | None] = queue.SimpleQueue()
         self._waiting: list[GenerationRequest] = []
+        self._looks: list[GenerationRequest] = []
         self._rows: list[Row] = []
         self._sessions = Sessions()
         self._ahead = Ahead(self._sessions)
@@ -72,7 +68,11 @@ class Engine:
         """
         self._put(Wish(request))
 
-    def _put(self, item: GenerationRequest | Wish) -> None:
+    def look(self, request: GenerationRequest) -> None:
+        """Tell what a token costs in operators with this turn's model and context, once nothing runs: Looked or Failed."""
+        self._put(Look(request))
+
+    def _put(self, item: GenerationRequest | Wish | Look) -> None:
         self._inbox.put(item)
         if self._ahead.working:
             self.model.interrupt()
@@ -95,18 +95,22 @@ class Engine:
     def run(self) -> None:
         """Work until closed."""
         while not self._closing:
-            self._receive(block=not (self._rows or self._waiting or self._ahead.wanted))
+            self._receive(block=not self._busy)
             self._work()
         self._finish()
 
     def run_until_idle(self) -> None:
         """Work until nothing is queued or running."""
         self._receive(block=False)
-        while (self._rows or self._waiting or self._ahead.wanted) and not self._closing:
+        while self._busy and not self._closing:
             self._work()
             self._receive(block=False)
         if self._closing:
             self._finish()
+
+    @property
+    def _busy(self) -> bool:
+        return bool(self._rows or self._waiting or self._looks or self._ahead.wanted)
 
     def _finish(self) -> None:
         for row in list(self._rows):
@@ -121,6 +125,8 @@ class Engine:
                 return
             if isinstance(request, Wish):
                 self._ahead.wish(request.request)
+            elif isinstance(request, Look):
+                self._looks.append(request.request)
             else:
                 self._waiting.append(request)
             block = False
@@ -132,6 +138,8 @@ class Engine:
         self._adjust_rows()
         while self._waiting and self._fits(self._waiting[0]):
             self._start(self._waiting.pop(0))
+        if self._looks and not (self._rows or self._closing):
+            self._start(self._looks.pop(0), look=True)
         if self._closing:
             return
         if not self._rows:
@@ -184,7 +192,8 @@ class Engine:
 
     # --- one turn's start and end -------------------------------------------------------------------------------------
 
-    def _start(self, request: GenerationRequest) -> None:
+    def _start(self, request: GenerationRequest, look: bool = False) -> None:
+        """Begin a turn, or look into what it would run on."""
         self.tell.started(request)
         session: Session | None = None
         try:
@@ -194,6 +203,11 @@ class Engine:
             backend = self.model.ready(
                 request, lambda: request.id in self._cancelled or self._closing, hooks.engine_ready
             )
+            if look:
+                session = self._sessions.take(backend, LOOKING, partial(hooks.make_room, backend))
+                self.tell.looked(request, backend, session)
+                session.close()
+                return
             begun = beginning(backend, request)
             prompt = self.tell.fitted(request, fit(backend, request, begun.ids))
             session = self._sessions.take(backend, request.owner, partial(hooks.make_room, backend))

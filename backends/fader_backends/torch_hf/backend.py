@@ -13,7 +13,7 @@ import msgspec
 import torch
 
 from fader_backends import template
-from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSpec, Progress, Scores
+from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSpec, Progress, Scores, Session
 from fader_backends.errors import (
     BadScores,
     ContextFull,
@@ -22,6 +22,7 @@ from fader_backends.errors import (
     TurnError,
 )
 from fader_backends.graphs import GraphState
+from fader_backends.operators import PROMPT, TEXT, Operators
 from fader_backends.prompt import Encoder
 from fader_backends.torch_hf.attention import Hooks
 from fader_backends.torch_hf.cache import Batch, Held
@@ -232,6 +233,27 @@ class TorchBackend:
         if self._graph is not None:
             self._graph.use(on, why)
             self._graph.times = times
+
+    def operators(self, session: Session) -> list[Operators]:
+        """See `operators.Inspected.operators`."""
+        from fader_backends.torch_hf.profile import look
+
+        tokens = (self.encode(TEXT) * PROMPT)[:PROMPT]
+        session.extend(tokens, 0)
+        facts = {"device": self.facts.device, "threads": str(self.context.threads)}
+        graph = self._graph
+        if graph is None:
+            return [look(session, tokens, "graph off", self.device, facts)]
+        on, why = graph.on, graph.why
+        graph.use(False)
+        try:
+            found = [look(session, tokens, "graph off", self.device, facts)]
+        finally:
+            graph.use(on, why)
+        if not on:
+            return [msgspec.structs.replace(found[0], facts={**facts, "no graph": why})]
+        found.append(look(session, tokens, "graph on", self.device, {**facts, **graph.facts()}))
+        return found
 
     def interrupt(self) -> None:
         """Stop a running `evaluate` at its next layer, and every later one until `resume`. From any thread."""

@@ -20,7 +20,7 @@ from torch import Tensor
 from transformers import Cache
 
 from fader_backends.base import Scalar
-from fader_backends.errors import BadValue, FaderError
+from fader_backends.errors import FaderError
 from fader_backends.graphs import GraphState
 from fader_backends.options import boolean, choice, integer, within
 from fader_backends.torch_hf.attention import Whole
@@ -65,13 +65,17 @@ class Keys(Cache):  # type: ignore[misc]  # transformers is looked at as if it h
 
     def __init__(self, store: Store) -> None:
         super().__init__(layers=[])
-        self.pairs = [(store.layers[layer][0].parts[0], store.layers[layer][1].parts[0]) for layer in sorted(store.layers)]
+        self.pairs = [
+            (store.layers[layer][0].parts[0], store.layers[layer][1].parts[0]) for layer in sorted(store.layers)
+        ]
         for tensor in (tensor for pair in self.pairs for tensor in pair):
             torch._dynamo.mark_static_address(tensor)
         self.places: Tensor
         self.length = 0
 
-    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> tuple[Whole, Whole]:
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[Whole, Whole]:
         """Write one layer's new states at their places; return the keys and values that are looked at."""
         wholes = []
         for buffer, states in zip(self.pairs[layer_idx], (key_states[0], value_states[0]), strict=True):
@@ -131,6 +135,14 @@ class Graph:
             others=self._others,
         )
 
+    def facts(self) -> dict[str, str]:
+        """Return what there is to say of the graphs, by name."""
+        return {
+            "graphs": f"{self._graphs} of {len(self._steps)} shapes, compiled in {self._compile_ns * 1e-9:.1f} s",
+            "recompiles": str(self._recompiles),
+            "graph breaks": f"{self._breaks}{' ' if self._break_at else ''}{self._break_at}",
+        }
+
     def run(self, held: Held, tokens: Sequence[int], rows: int) -> Tensor | None:
         """Return the logits of the last `rows` tokens, (rows, vocabulary); None when this is no step for a graph.
 
@@ -172,10 +184,9 @@ class Graph:
 
     @staticmethod
     def _keys(store: Store, length: int) -> Keys:
-        if store.keys is None:
-            store.keys = Keys(store)
-        store.keys.length = length
-        return store.keys
+        keys: Keys = store.keys or Keys(store)
+        store.keys, keys.length = keys, length
+        return keys
 
     def _counted(self, shape: tuple[int, int], ids: Tensor, places: Tensor, keys: Keys) -> Tensor:
         """Call a step, and take note of what it compiled."""
@@ -183,7 +194,7 @@ class Graph:
             self._steps[shape] = self._made()
         graphs, breaks, begin = _graphs(), _breaks(), time.perf_counter_ns()
         if self._device.type == "cuda":
-            torch.compiler.cudagraph_mark_step_begin()
+            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         logits = self._steps[shape](ids, places, keys)
         if (made := _graphs() - graphs) > 0:
             self._compile_ns += time.perf_counter_ns() - begin
@@ -208,7 +219,7 @@ class Graph:
         options: dict[str, Any] = {}
         if self.plan.compiler == "inductor":
             options = {"triton.cudagraphs": self._device.type == "cuda", "coordinate_descent_tuning": self.plan.tune}
-        compiled: Step = torch.compile(
+        compiled: Step = torch.compile(  # type: ignore[call-overload]  # its overloads lack what keeps the shapes apart
             step, backend=self.plan.compiler, dynamic=False, isolate_recompiles=True, options=options or None
         )
         return compiled
