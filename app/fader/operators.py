@@ -9,7 +9,7 @@ from fader_backends.operators import Operators
 
 
 def rows_of(one: Operators) -> list[tuple[str, str, str]]:
-    """Return a table's rows, its title first: what, calls, and milliseconds, all per token."""
+    """Return a table's rows, its title first: what, calls, and milliseconds, all per token. Facts are apart."""
     rows = [
         (one.label.upper(), "CALLS", "MS"),
         ("step, nobody looking", "", f"{one.step_ms:.2f}"),
@@ -19,4 +19,4 @@ def rows_of(one: Operators) -> list[tuple[str, str, str]]:
     if one.kernels is not None:
         rows.append(("kernels", f"{one.kernels:,.0f}", ""))
     rows += [(f"  {each.name}", f"{each.calls:,.0f}", f"{each.ms:.2f}") for each in one.classes]
-    return [*rows, *((name, text, "") for name, text in one.facts.items())]
+    return rows

@@ -185,6 +185,29 @@ def drafts(record: RunRecord) -> Account:
     return Account(f"{verb}: {what}", cost, baseline, True, saved, n.drafted_tokens, spent)
 
 
+def graph(record: RunRecord) -> Account:
+    """Without it each step starts every operator by itself; both were timed in the check before the first turn."""
+    state, n = record.numbers.graph, record.numbers
+    if state is None:
+        return Account("nothing: the turn ended before anything was told of its graphs", "not known")
+    load = f", within {_ms(n.load_ms)} of loading in this turn" if n.load_ms else ", before this turn"
+    cost = (
+        f"{_ms(state.compile_ms)} for compiling{load}" if state.mode == "compile" else "buffers for the whole context"
+    )
+    spent = state.compile_ms if state.mode == "compile" else None
+    if not state.on:
+        return Account(f"nothing: steps ran without graphs, because {state.why}", cost, cost_ms=spent)
+    if state.eager_ms is None or state.step_ms is None or n.steps < 2:
+        return Account("no time is given", cost, "none: steps without graphs were not timed", cost_ms=spent)
+    saved = (n.steps - 1) * (state.eager_ms - state.step_ms)
+    verb = f"est. {_ms(saved)} saved" if saved >= 0 else f"est. {_ms(-saved)} lost"
+    tpot = f"; TPOT was {_ms(n.tpot_ms)}" if n.tpot_ms else ""
+    rests = f"a step took {_ms(state.eager_ms)} without and {_ms(state.step_ms)} with them in the check before the first turn"
+    return Account(
+        f"{verb}: {n.steps - 1:,} steps after the first token{tpot}", cost, rests, True, saved, cost_ms=spent
+    )
+
+
 def sampler(record: RunRecord) -> Account:
     """It saves nothing; what it takes is known for the first token, and bounded for the others."""
     n = record.numbers
@@ -222,6 +245,7 @@ def unknown(record: RunRecord) -> Account:  # noqa: ARG001 - as the others
 DRAFTING = ("prompt_lookup", "draft_model")
 """Plugins that guess tokens; their numbers are not kept apart."""
 ACCOUNTS: Mapping[str, Callable[[RunRecord], Account]] = {
+    "graph": graph,
     "kv_cache": kv_cache,
     "logprobs": logprobs,
     "prefix_cache": prefix_cache,

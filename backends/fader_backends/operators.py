@@ -38,7 +38,7 @@ class OperatorClass(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     calls: float
     ms: float
-    """Their own time, on the device where there is one; with the profiler's own cost in it."""
+    """Their time, on the device where there is one, and with all that they call; the profiler's own cost is in it."""
 
 
 class Operators(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class Operators(msgspec.Struct, frozen=True, kw_only=True):
     step_ms: float
     """Median time of a step, nobody looking."""
     calls: float | None = None
-    """Operators called per token, those that only call others left out."""
+    """Operators called per token; what an operator calls itself is not counted again."""
     kernels: float | None = None
     """Kernels started on a device per token."""
     classes: tuple[OperatorClass, ...] = ()

@@ -244,6 +244,8 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     context_used: int | None = None
     context_length: int | None = None
     difference: Difference | None = None
+    device: str = ""
+    """Where the model runs; with number type and, in brackets, the reason where there was a choice."""
     graph: GraphState | None = None
     """What became of compiled steps; None where there are none, and until the turn ends."""
     surprise_bits: float | None = None

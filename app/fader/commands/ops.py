@@ -86,3 +86,4 @@ def lines(report: OpsReport) -> Iterator[str]:
         head, *rows = rows_of(one)
         yield ""
         yield table(head, rows)
+        yield from (f"{name}: {text}" for name, text in one.facts.items())

@@ -67,7 +67,6 @@ def sections(event: Looked | Failed) -> list[tuple[str, list[tuple[str, str]]]]:
     found = [("What one token costs", [("", clean(f"{event.facts.model}, {event.facts.device}"))])]
     for one in event.tables:
         (title, *_), *rows = rows_of(one)
-        found.append(
-            (clean(title.capitalize()), [(name, f"{calls:>10}{ms and ms + ' ms':>14}") for name, calls, ms in rows])
-        )
+        shown = [(name.strip(), f"{calls:>8}{ms and ms + ' ms':>12}") for name, calls, ms in rows]
+        found.append((clean(title.capitalize()), [*shown, *((name, clean(text)) for name, text in one.facts.items())]))
     return found

@@ -89,7 +89,6 @@ class LlamaCpp:
             **live.reported,
             "graph reused": f"in {live.reused - before} of {STEPS} steps",
             "threads": str(self.context.threads),
-            "device": self.facts.device,
         }
         return [Operators(label="as llama.cpp runs it", tokens=STEPS, step_ms=step_ms, facts=facts)]
 

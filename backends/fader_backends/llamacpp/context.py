@@ -205,9 +205,9 @@ def _reported_bytes(lines: Sequence[Line]) -> int | None:
 def _reported_graph(lines: Sequence[Line]) -> dict[str, str]:
     """Return what the library said of the context's graph, by name."""
     said = {
-        "nodes": r"graph nodes += (\d+)",
-        "splits": r"graph splits += (\d+)",
-        "flash attention": r"flash_attn += (\w+)|Flash Attention was auto, set to (\w+)",
+        "nodes": r"graph: nodes = (\d+)",
+        "splits": r"graph: .*splits = (\d+)",
+        "flash attention": r"flash_attn += (\w+)|Flash Attention (enabled|disabled)",
     }
     found = {}
     for line in lines:

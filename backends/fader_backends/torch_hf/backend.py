@@ -240,7 +240,7 @@ class TorchBackend:
 
         tokens = (self.encode(TEXT) * PROMPT)[:PROMPT]
         session.extend(tokens, 0)
-        facts = {"device": self.facts.device, "threads": str(self.context.threads)}
+        facts = {"threads": str(self.context.threads)}
         graph = self._graph
         if graph is None:
             return [look(session, tokens, "graph off", self.device, facts)]

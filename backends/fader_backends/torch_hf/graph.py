@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -195,7 +196,12 @@ class Graph:
         graphs, breaks, begin = _graphs(), _breaks(), time.perf_counter_ns()
         if self._device.type == "cuda":
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
-        logits = self._steps[shape](ids, places, keys)
+        if shape in self._compiled or self.plan.mode == "static":
+            logits = self._steps[shape](ids, places, keys)
+        else:
+            with warnings.catch_warnings():  # a compiler warns of its own inside
+                warnings.simplefilter("ignore")
+                logits = self._steps[shape](ids, places, keys)
         if (made := _graphs() - graphs) > 0:
             self._compile_ns += time.perf_counter_ns() - begin
             self._graphs += made

@@ -25,17 +25,19 @@ def look(session: Session, tokens: Sequence[int], label: str, device: torch.devi
     micros: dict[str, float] = {}
     operators = kernels = 0
     for event in seen.events() or ():
-        on_device = event.device_type.name == "CUDA"
-        compiled = not on_device and ("Compiled" in event.name or "fused" in event.name)
-        if not (on_device or compiled or event.name.startswith("aten::")):
-            continue
         kind = class_of(event.name)
-        leaf = not any(child.name.startswith("aten::") for child in event.cpu_children)
-        operators += not on_device and leaf
-        kernels += on_device
-        calls[kind] = calls.get(kind, 0) + (on_device if cuda else leaf)
-        own = event.self_device_time_total if cuda else event.self_cpu_time_total
-        micros[kind] = micros.get(kind, 0.0) + (own if on_device or not cuda else 0.0)
+        if event.device_type.name == "CUDA":
+            kernels += 1
+            counted, took = cuda, event.self_device_time_total
+        elif event.name.startswith("aten::"):
+            outermost = event.cpu_parent is None or not event.cpu_parent.name.startswith("aten::")
+            operators += outermost
+            counted, took = outermost and not cuda, event.cpu_time_total
+        else:  # what the compiler wrote runs inside its region, beside operators
+            counted, took = "Compiled" in event.name and not cuda, event.self_cpu_time_total
+        if counted:
+            calls[kind] = calls.get(kind, 0) + 1
+            micros[kind] = micros.get(kind, 0.0) + took
     return Operators(
         label=label,
         tokens=STEPS,
