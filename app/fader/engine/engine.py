@@ -22,15 +22,13 @@ from .announce import Announcer, difference_of
 from .beginning import beginning
 from .faults import Faults
 from .fitting import fit
-from .inbox import Look, Wish
+from .inbox import LOOKING, Look, Wish, request_of
 from .model import LoadedModel
 from .row import Row
 from .scheduler import choose
 from .sessions import Sessions
 from .sharing import awaits, take_over
 
-LOOKING = "\0look"
-"""No conversation's owner."""
 Evaluated = tuple[Row, Extension, Scores, int, int]
 """A row, its part of a batch, the scores, the nanoseconds the batch took, and its tokens."""
 
@@ -47,8 +45,7 @@ class Engine:
         self.model = LoadedModel(registry, emit, clock)
         self.tell = Announcer(emit, clock, self.model.memory, self.model.graph)
         self._inbox: queue.SimpleQueue[GenerationRequest | Wish | Look | None] = queue.SimpleQueue()
-        self._waiting: list[GenerationRequest] = []
-        self._looks: list[GenerationRequest] = []
+        self._waiting: list[GenerationRequest | Look] = []
         self._rows: list[Row] = []
         self._sessions = Sessions()
         self._ahead = Ahead(self._sessions)
@@ -56,6 +53,7 @@ class Engine:
         self._cancelled: set[str] = set()
         self._faults = Faults()
         self._closing = False
+        self._interrupted = False
 
     def submit(self, request: GenerationRequest) -> None:
         """Queue a turn."""
@@ -75,12 +73,17 @@ class Engine:
     def _put(self, item: GenerationRequest | Wish | Look) -> None:
         self._inbox.put(item)
         if self._ahead.working:
-            self.model.interrupt()
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        """Stop what is evaluated now. Flagged last, so that whoever sees the flag undoes the whole of it."""
+        self.model.interrupt()
+        self._interrupted = True
 
     def cancel(self, request_id: str) -> None:
         """Stop a turn, waiting or running, as soon as its present chunk allows; others are untouched."""
         self._cancelled.add(request_id)
-        self.model.interrupt()
+        self._interrupt()
 
     def adjust(self, request_id: str, sampler: SamplerSettings) -> None:
         """Use other sampler settings for a running reply from its next token on; nothing happens when it is over."""
@@ -89,28 +92,24 @@ class Engine:
     def close(self) -> None:
         """Make `run` return soon; what is running is cancelled and the model freed."""
         self._closing = True
-        self.model.interrupt()
+        self._interrupt()
         self._inbox.put(None)
 
     def run(self) -> None:
         """Work until closed."""
         while not self._closing:
-            self._receive(block=not self._busy)
+            self._receive(block=not (self._rows or self._waiting or self._ahead.wanted))
             self._work()
         self._finish()
 
     def run_until_idle(self) -> None:
         """Work until nothing is queued or running."""
         self._receive(block=False)
-        while self._busy and not self._closing:
+        while (self._rows or self._waiting or self._ahead.wanted) and not self._closing:
             self._work()
             self._receive(block=False)
         if self._closing:
             self._finish()
-
-    @property
-    def _busy(self) -> bool:
-        return bool(self._rows or self._waiting or self._looks or self._ahead.wanted)
 
     def _finish(self) -> None:
         for row in list(self._rows):
@@ -125,21 +124,20 @@ class Engine:
                 return
             if isinstance(request, Wish):
                 self._ahead.wish(request.request)
-            elif isinstance(request, Look):
-                self._looks.append(request.request)
             else:
                 self._waiting.append(request)
             block = False
 
     def _work(self) -> None:
         """One pass: start what can start, evaluate one batch, hand the scores out."""
-        self.model.resume()
-        self._drop_cancelled()
+        if self._interrupted:
+            self._interrupted = False
+            self.model.resume()
+        if self._cancelled:
+            self._drop_cancelled()
         self._adjust_rows()
         while self._waiting and self._fits(self._waiting[0]):
             self._start(self._waiting.pop(0))
-        if self._looks and not (self._rows or self._closing):
-            self._start(self._looks.pop(0), look=True)
         if self._closing:
             return
         if not self._rows:
@@ -162,12 +160,10 @@ class Engine:
         self._ahead.forget()
 
     def _drop_cancelled(self) -> None:
-        if not self._cancelled:
-            return
         for request in [request for request in self._waiting if request.id in self._cancelled]:
             self._waiting.remove(request)
             self._cancelled.discard(request.id)
-            self.tell.finished(request, "cancelled")
+            self.tell.finished(request_of(request), "cancelled")
         for row in [row for row in self._rows if row.request.id in self._cancelled]:
             self._cancel_row(row)
         if not (self._rows or self._waiting) and self._inbox.empty():
@@ -182,18 +178,19 @@ class Engine:
                 except FaderError as error:
                     self._fail(row, error)
 
-    def _fits(self, request: GenerationRequest) -> bool:
+    def _fits(self, request: GenerationRequest | Look) -> bool:
         """Whether a turn can join what is running: nothing runs, or it asks for the very same model and context."""
         if not self._rows:
             return True
-        if not self.model.serves(request) or awaits(request, self._rows):
+        if isinstance(request, Look) or not self.model.serves(request) or awaits(request, self._rows):
             return False
         return len(self._rows) < self._rows[0].backend.context.rows
 
     # --- one turn's start and end -------------------------------------------------------------------------------------
 
-    def _start(self, request: GenerationRequest, look: bool = False) -> None:
+    def _start(self, asked: GenerationRequest | Look) -> None:
         """Begin a turn, or look into what it would run on."""
+        request = request_of(asked)
         self.tell.started(request)
         session: Session | None = None
         try:
@@ -203,7 +200,7 @@ class Engine:
             backend = self.model.ready(
                 request, lambda: request.id in self._cancelled or self._closing, hooks.engine_ready
             )
-            if look:
+            if isinstance(asked, Look):
                 session = self._sessions.take(backend, LOOKING, partial(hooks.make_room, backend))
                 self.tell.looked(request, backend, session)
                 session.close()
@@ -284,11 +281,12 @@ class Engine:
                 self._fail(parts[0][0], error)
                 return
         else:
-            took, batch = self.clock() - begin, sum(len(part.tokens) for _, part in parts)
-            yield from ((row, part, one, took, batch) for (row, part), one in zip(parts, scores, strict=True))
+            took, batch = self.clock() - begin, sum([len(part.tokens) for _, part in parts])
+            for (row, part), one in zip(parts, scores, strict=True):
+                yield row, part, one, took, batch
             return
-        for part in parts:
-            yield from self._evaluate(backend, [part])
+        for single in parts:
+            yield from self._evaluate(backend, [single])
 
     def _advance(self, row: Row, part: Extension, scores: Scores, took_ns: int, batch: int) -> None:
         try:
