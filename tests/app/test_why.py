@@ -10,7 +10,6 @@ import pytest
 from fader.why import ACCOUNTS, Reason, why
 from fader_backends.base import ContextSpec, ModelSpec, SamplerSettings
 from fader_backends.graphs import GraphState
-from fader_plugins.turn import Difference, GenerationRequest, Numbers, PluginState, RunRecord
 from fader_plugins.turn import Difference, DraftNumbers, GenerationRequest, Numbers, PluginState, RunRecord
 
 KV = 90 * 2**20

@@ -191,17 +191,17 @@ class Graph:
 
     def _counted(self, shape: tuple[int, int], ids: Tensor, places: Tensor, keys: Keys) -> Tensor:
         """Call a step, and take note of what it compiled."""
-        if shape not in self._steps:
-            self._steps[shape] = self._made()
         graphs, breaks, begin = _graphs(), _breaks(), time.perf_counter_ns()
         if self._device.type == "cuda":
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
-        if shape in self._compiled or self.plan.mode == "static":
+        if shape in self._steps:
             logits = self._steps[shape](ids, places, keys)
         else:
             with warnings.catch_warnings():  # a compiler warns of its own inside
                 warnings.simplefilter("ignore")
-                logits = self._steps[shape](ids, places, keys)
+                step = self._made()
+                logits = step(ids, places, keys)
+            self._steps[shape] = step
         if (made := _graphs() - graphs) > 0:
             self._compile_ns += time.perf_counter_ns() - begin
             self._graphs += made
