@@ -14,7 +14,11 @@ from . import __version__
 from .cli_compare import compare
 from .cli_evidence import adopt, replay, review, rollback
 from .cli_frame import Frame, Grouped, option
+<<<<<<< HEAD
+from .cli_look import devices, ops
+=======
 from .cli_lab import bench, lab
+>>>>>>> main
 from .cli_options import (
     CONTEXT,
     MODEL,
@@ -59,6 +63,7 @@ def main(context: click.Context, profile: str, model: str | None, resume: bool) 
     context.default_map = {
         "run": {"profile": profile, "model": model},
         "compare": {"run": {"profile": profile, "model": model}},
+        "ops": {"profile": profile, "model": model},
         "plugins": {"list": {"profile": profile}},
         "bench": {"baseline": profile, "model": model},
         "kv": {name: {"profile": profile, "model": model} for name in ("table", "check")},
@@ -66,8 +71,14 @@ def main(context: click.Context, profile: str, model: str | None, resume: bool) 
     return 0
 
 
+<<<<<<< HEAD
+main.add_command(compare)
+main.add_command(devices)
+main.add_command(ops)
+=======
 for command in (compare, bench, lab, adopt, rollback, replay, review):
     main.add_command(command)
+>>>>>>> main
 
 
 @main.command(cls=Grouped)
@@ -239,15 +250,6 @@ def kv_check(profile: str, model: str | None, type_k: str | None, type_v: str | 
     from .commands.kv import check_kv
 
     check_kv(profile, model, type_k, type_v, places(), as_json)
-
-
-@main.command("devices", cls=Grouped)
-@json_option
-def devices(as_json: bool) -> None:
-    """List what llama.cpp can compute on, with its memory; tensor_split spreads a model over it."""
-    from .commands.kv import list_devices
-
-    list_devices(as_json)
 
 
 @main.command("log", cls=Grouped)

@@ -198,6 +198,26 @@ def tensor_split(record: RunRecord) -> Account:
     return Account(f"not known from one turn: {asked}; compare turns with it off", cost, cost_ms=loaded)
 
 
+def graph(record: RunRecord) -> Account:
+    """Without it each step starts every operator by itself; both were timed in the check before the first turn."""
+    state, n = record.numbers.graph, record.numbers
+    if state is None:
+        return Account("nothing: the turn ended before anything was told of its graphs", "not known")
+    spent = state.compile_ms if state.mode == "compile" else None
+    when = f"within {_ms(n.load_ms)} of loading in this turn" if n.load_ms else "before this turn"
+    cost = "buffers for the whole context" if spent is None else f"{_ms(spent)} for compiling, {when}"
+    if not state.on or state.eager_ms is None or state.step_ms is None or n.steps < 2:
+        why_not = f"nothing: steps ran without graphs, because {state.why}" if not state.on else "no time is given"
+        return Account(why_not, cost, cost_ms=spent)
+    saved = (n.steps - 1) * (state.eager_ms - state.step_ms)
+    verb = f"est. {_ms(abs(saved))} {'saved' if saved >= 0 else 'lost'}"
+    what = f"{verb}: {n.steps - 1:,} steps after the first token" + (
+        f"; TPOT was {_ms(n.tpot_ms)}" if n.tpot_ms else ""
+    )
+    rests = f"a step took {_ms(state.eager_ms)} without and {_ms(state.step_ms)} with them in the check before the first turn"
+    return Account(what, cost, rests, True, saved, cost_ms=spent)
+
+
 def sampler(record: RunRecord) -> Account:
     """It saves nothing; what it takes is known for the first token, and bounded for the others."""
     n = record.numbers
@@ -233,6 +253,7 @@ def unknown(record: RunRecord) -> Account:  # noqa: ARG001 - as the others
 
 
 ACCOUNTS: Mapping[str, Callable[[RunRecord], Account]] = {
+    "graph": graph,
     "kv_cache": kv_cache,
     "logprobs": logprobs,
     "prefix_cache": prefix_cache,

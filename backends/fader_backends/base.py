@@ -247,6 +247,9 @@ class BackendInfo(msgspec.Struct, frozen=True, kw_only=True):
     loader: str
     """`package.module:function`, a `Loader`."""
     provides: frozenset[str] = frozenset()
-    """Capabilities plugins may need: `rewind`, `fork`, `save`, `rows`, `interrupt`, `kv_types`, `tensor_split`, `grammar`."""
+    """Capabilities plugins may need.
+
+    They are `rewind`, `fork`, `save`, `rows`, `interrupt`, `kv_types`, `tensor_split`, `graph`, `grammar`.
+    """
     lacks: dict[str, str] = {}
     """Capability -> why it is missing here, where that is not plain."""

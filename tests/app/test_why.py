@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from fader.why import ACCOUNTS, Reason, why
 from fader_backends.base import ContextSpec, ModelSpec, SamplerSettings
+from fader_backends.graphs import GraphState
 from fader_plugins.turn import Difference, DraftNumbers, GenerationRequest, Numbers, PluginState, RunRecord
 
 KV = 90 * 2**20
@@ -206,6 +207,22 @@ def test_tensor_split() -> None:
     reason = only(record("tensor_split", load_ms=1200.0))
     assert reason.saved.startswith("not known from one turn: all layers off the CPU, split by layer")
     assert (reason.cost, reason.cost_ms, reason.estimate) == ("the load of 1,200 ms, in this turn", 1200.0, False)
+
+
+def test_graph() -> None:
+    """What was timed in the check is the baseline; what could not be used says why, and compiling is its cost."""
+    state = GraphState(mode="compile", on=True, compile_ms=61_000.0, eager_ms=20.0, step_ms=5.0)
+    reason = only(record("graph", graph=state, tpot_ms=6.0))
+    assert reason.saved == "est. 150 ms saved: 10 steps after the first token; TPOT was 6.00 ms"
+    assert (reason.saved_ms, reason.cost_ms, reason.estimate) == (150.0, 61_000.0, True)
+    assert reason.cost == "61.0 s for compiling, before this turn"
+    assert "20 ms without and 5.00 ms with" in reason.baseline
+    slower = only(record("graph", graph=GraphState(mode="static", on=True, eager_ms=5.0, step_ms=6.0), load_ms=9.0))
+    assert slower.saved.startswith("est. 10 ms lost")
+    assert slower.cost_ms is None
+    off = only(record("graph", graph=GraphState(mode="compile", on=False, why="there is no compiler")))
+    assert off.saved == "nothing: steps ran without graphs, because there is no compiler"
+    assert not off.estimate
 
 
 def test_sampler() -> None:
