@@ -22,7 +22,7 @@ from fader_backends.base import ModelFacts, ModelSpec, Progress
 from fader_backends.errors import Interrupted, LoadError, ModelDamaged, ModelUnsupported, OutOfMemory
 from fader_backends.fingerprint import fingerprint
 from fader_backends.options import boolean, check_names
-from fader_backends.torch_hf import attention, gguf_model, hub, linear
+from fader_backends.torch_hf import attention, gguf_model, hub, linear, packed
 from fader_backends.torch_hf.cache import Batch
 from fader_backends.torch_hf.devices import Placement, free_bytes, is_out_of_memory, place
 from fader_backends.torch_hf.folder import Folder, brief, inspect_folder
@@ -30,13 +30,14 @@ from fader_backends.torch_hf.vocabulary import FolderVocabulary, Vocabulary
 
 LAYERS = {"full_attention", "sliding_attention"}
 """Kinds of layers whose state is keys and values per token, so that it can be cut anywhere."""
-OPTIONS = ("device", "dtype", "download", "allow_pickle", "trust_remote_code")
+OPTIONS = ("device", "dtype", "matrices", "download", "allow_pickle", "trust_remote_code")
 
 
 def open_weights(spec: ModelSpec, progress: Progress) -> Weights:
     """Find and load a model. Raises LoadError and its kinds, BadValue, OutOfMemory, or Interrupted."""
     check_names(spec.options, OPTIONS, "torch")
     placement = place(spec.options)
+    kept = packed.chosen(spec.options, placement)
     trust = boolean(spec.options, "trust_remote_code", False)
     if not progress(0.0):
         raise Interrupted
@@ -49,7 +50,7 @@ def open_weights(spec: ModelSpec, progress: Progress) -> Weights:
             warnings.warn(f"{source} runs code of its own (trust_remote_code is set).", stacklevel=2)
         name = spec.model if hub.is_id(spec.model) else source.name
         config = _config(folder, trust)
-        weights = Weights(name, str(source), folder, config, placement, progress, trust)
+        weights = Weights(name, str(source), folder, config, placement, kept, progress, trust)
         with _freed_on_error(weights):
             weights.vocabulary = FolderVocabulary(folder.path, _ends(folder, config), trust)
             weights.key = f"{weights.key} {fingerprint([folder.path / 'config.json', *folder.weights])}"
@@ -57,13 +58,14 @@ def open_weights(spec: ModelSpec, progress: Progress) -> Weights:
     copy = gguf_model.converted(spec.model, placement.dtype, progress)
     try:
         weights = Weights(
-            copy.file.name, copy.file.path, copy.folder, _config(copy.folder, False), placement, progress, False
+            copy.file.name, copy.file.path, copy.folder, _config(copy.folder, False), placement, kept, progress, False
         )
     except BaseException:
         copy.vocabulary.close()
         raise
     weights.vocabulary = copy.vocabulary
-    weights.key, weights.quantisation = f"{weights.key} {copy.fingerprint}", copy.file.quantisation
+    weights.key = f"{weights.key} {copy.fingerprint}"
+    weights.quantisation = _told(copy.file.quantisation, kept)
     with _freed_on_error(weights):
         gguf_model.scale_rotary(weights.model, copy.folder.path)
     return weights
@@ -81,10 +83,11 @@ class Weights:
         folder: Folder,
         config: Any,
         placement: Placement,
+        kept: str,
         progress: Progress,
         trust: bool,
     ) -> None:
-        """Load from a folder. `config` is transformers'. Raises ModelUnsupported, ModelDamaged, OutOfMemory, Interrupted."""
+        """Load from a folder. `config` is transformers', `kept` one of `packed.KINDS` or empty. Raises ModelUnsupported, ModelDamaged, OutOfMemory, Interrupted."""
         self.name, self.path, self.placement = name, path, placement
         self.config: Any = config.get_text_config()
         _check_kind(name, config, self.config)
@@ -97,15 +100,17 @@ class Weights:
                 "",
                 "Choose another model.",
             )
-        if placement.device.type == "cpu":
-            linear.split(self.model)
-        self.embedded = int(self.model.get_input_embeddings().weight.shape[0])
-        self.scored = int(self.model.get_output_embeddings().weight.shape[0])
         tensors = {tensor.data_ptr(): tensor for tensor in self.model.parameters()}
         self.parameters = sum(tensor.numel() for tensor in tensors.values())
-        self.bytes = sum(tensor.nbytes for tensor in tensors.values())
-        self.quantisation = str(placement.dtype).removeprefix("torch.")
-        kind = f"{self.quantisation} on={placement.device.type}"
+        self.embedded = int(self.model.get_input_embeddings().weight.shape[0])
+        self.scored = int(self.model.get_output_embeddings().weight.shape[0])
+        del tensors  # or those that are packed would stay
+        outside = packed.pack(self.model, kept) if kept else 0
+        if placement.device.type == "cpu":
+            linear.split(self.model)
+        self.bytes = outside + _bytes(self.model)
+        self.quantisation = _told(str(placement.dtype).removeprefix("torch."), kept)
+        kind = f"{placement.dtype} {kept} on={placement.device.type}"
         self.key = f"torch {torch.__version__}/{transformers.__version__} {kind}"
         self._keeps = "logits_to_keep" in inspect.signature(self.model.forward).parameters
 
@@ -147,6 +152,15 @@ class Weights:
         gc.collect()  # modules refer to each other in circles
         if self.placement.device.type == "cuda":
             torch.cuda.empty_cache()
+
+
+def _told(numbers: str, kept: str) -> str:
+    return f"{numbers}, matrices in {kept}" if kept else numbers
+
+
+def _bytes(model: Any) -> int:
+    tensors = {tensor.data_ptr(): tensor for tensor in (*model.parameters(), *model.buffers())}
+    return sum(tensor.nbytes for tensor in tensors.values())
 
 
 @contextmanager
