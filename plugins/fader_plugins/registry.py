@@ -28,6 +28,7 @@ BUILT_IN = (
     "kv_cache",
     "prefix_cache",
     "tensor_split",
+    "weights",
     "typeahead",
     "draft_model",
     "prompt_lookup",

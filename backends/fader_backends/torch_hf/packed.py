@@ -9,6 +9,7 @@ weights are widened for each product, which saves memory, not time.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 
@@ -221,11 +222,13 @@ class TwoTerms(Packed):
         super().__init__(layer)
         codes, scales = quantised(layer.weight)
         zeros = torch.zeros(len(scales), dtype=torch.long)
-        weight = torch._make_per_channel_quantized_tensor(codes, scales.double(), zeros, 0)
         before = torch.backends.quantized.engine
         torch.backends.quantized.engine = "fbgemm"
         try:
-            self._packed = torch.ops.quantized.linear_prepack(weight, None)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # such tensors will go; the product has no other way to be told its weights
+                weight = torch._make_per_channel_quantized_tensor(codes, scales.double(), zeros, 0)
+                self._packed = torch.ops.quantized.linear_prepack(weight, None)
         finally:
             torch.backends.quantized.engine = before
         self._multiply = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default

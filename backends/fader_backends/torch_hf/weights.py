@@ -136,6 +136,7 @@ class Weights:
             quantisation=self.quantisation,
             parameters=self.parameters,
             size_bytes=self.size_bytes,
+            weights_bytes=self.bytes,
             vocabulary=self.scored,
             context_trained=getattr(self.config, "max_position_embeddings", None) or 0,
             device=str(self.placement),
