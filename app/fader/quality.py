@@ -143,9 +143,7 @@ def compare_weights(
         finally:
             backend.close()
         saved = 1 - size / full_bytes if size and full_bytes else None
-        results.append(
-            WeightsQuality(matrices=kind, weights_bytes=size, saved=saved, **msgspec.structs.asdict(found))
-        )
+        results.append(WeightsQuality(matrices=kind, weights_bytes=size, saved=saved, **msgspec.structs.asdict(found)))
         done(results[-1])
     return results
 

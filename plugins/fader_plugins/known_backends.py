@@ -32,8 +32,9 @@ def backends() -> list[BackendInfo]:
             name="torch",
             summary="Hugging Face folders, hub ids and GGUF models through transformers, on CPUs and GPUs",
             loader="fader_backends.torch_hf:load",
-            provides=frozenset({"rewind", "fork", "save", "rows", "interrupt", "kv_types", "weights"}),
-            lacks={"grammar": "the torch backend cannot hold a reply to a grammar; llama.cpp can"},
+            provides=frozenset(
+                {"rewind", "fork", "save", "rows", "interrupt", "kv_types", "weights", "tensor_split", "grammar"}
+            ),
         ),
         BackendInfo(
             name="echo",

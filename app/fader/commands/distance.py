@@ -17,6 +17,4 @@ def measured_text(one: Distance, saved: float | None) -> str:
         parted = one.divergence
         greedy = f"parts after {parted.at}: {parted.got!r} for {parted.wanted!r}, which led by {parted.gap:.2f}"
     less = "-" if saved is None else f"{saved:.0%}"
-    return (
-        f"{less:>6} {one.kl_mean:>9.5f}  {one.kl_p95:>9.5f}  {one.kl_max:>9.5f} {one.same_best:>11.1%}   {greedy}"
-    )
+    return f"{less:>6} {one.kl_mean:>9.5f}  {one.kl_p95:>9.5f}  {one.kl_max:>9.5f} {one.same_best:>11.1%}   {greedy}"

@@ -33,13 +33,13 @@ def check_weights(profile: str, model: str | None, matrices: str | None, paths: 
     chosen = with_model(profiles.load(profile, paths), model, paths, os.environ, Path.home())
     if chosen.backend not in BACKENDS:
         raise NotSupported(
-            f"The {chosen.backend} backend keeps weights as its files have them.", "", "Choose another profile: -p torch."
+            f"The {chosen.backend} backend keeps weights as its files have them.",
+            "",
+            "Choose another profile: -p torch.",
         )
     from fader_backends.torch_hf import load
 
-    spec = ModelSpec(
-        backend=chosen.backend, model=chosen.model, template=chosen.template, options=dict(chosen.load)
-    )
+    spec = ModelSpec(backend=chosen.backend, model=chosen.model, template=chosen.template, options=dict(chosen.load))
     context = ContextSpec(
         batch=chosen.context.batch, threads=chosen.context.threads, options=dict(chosen.context.options)
     )

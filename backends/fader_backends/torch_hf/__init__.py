@@ -40,7 +40,11 @@ def load(model: ModelSpec, context: ContextSpec, progress: Progress) -> Backend:
         from fader_backends.torch_hf.ranked import open_ranked
 
         if importlib.util.find_spec("accelerate") is None:
-            raise LoadError("Sharing a model between processes needs accelerate.", "", "pip install accelerate")
+            raise LoadError(
+                "Sharing a model between processes needs accelerate, which is not installed.",
+                "",
+                'Install it with pip install "fader[torch-ranks]", or switch tensor_split off.',
+            )
         return open_ranked(model, context, progress, count, spread.device_of_ranks(model.options))
     from fader_backends.torch_hf.backend import open_backend
 

@@ -41,7 +41,9 @@ def check_ranks(name: str, text: Any, kept: str) -> None:
     }
     for what, number in shared.items():
         if number % count:
-            raise BadValue(f"{name} has {number} {what}, which {count} ranks cannot share evenly.", "", "Use another number.")
+            raise BadValue(
+                f"{name} has {number} {what}, which {count} ranks cannot share evenly.", "", "Use another number."
+            )
 
 
 def load_model(

@@ -50,7 +50,9 @@ def chosen(options: Mapping[str, Scalar], placement: Placement) -> str:
         return "float16" if on_cpu and placement.dtype == torch.float32 and fbgemm() else ""
     if name == "float16" and not on_cpu:
         raise BadValue(
-            f"matrices = float16 is for CPUs; this model runs on {placement.device}.", "", "Set dtype to float16 instead."
+            f"matrices = float16 is for CPUs; this model runs on {placement.device}.",
+            "",
+            "Set dtype to float16 instead.",
         )
     return "" if name == "plain" else name
 
@@ -100,7 +102,7 @@ def _joined(layers: Sequence[Linear]) -> Linear:
     weights = torch.cat([layer.weight for layer in layers])
     whole = Linear(weights.shape[1], weights.shape[0], bias=False, device="meta")
     whole.weight = nn.Parameter(weights, requires_grad=False)
-    biases = [layer.bias for layer in layers if layer.bias is not None]
+    biases: list[Tensor] = [layer.bias for layer in layers if layer.bias is not None]
     whole.bias = nn.Parameter(torch.cat(biases), requires_grad=False) if biases else None  # type: ignore[assignment]
     return whole
 
@@ -176,17 +178,19 @@ class Half(Packed):
 
     def __init__(self, layer: Linear) -> None:
         super().__init__(layer)
-        self._own: Callable[[Tensor], Tensor] | None = None
+        self._own: Callable[[Tensor], Tensor]
         if fbgemm():
             packed = torch.ops.quantized.linear_prepack_fp16(layer.weight.float(), None)
             self._own = lambda rows: torch.ops.quantized.linear_dynamic_fp16.default(rows.float(), packed)
             self.outside = 2 * layer.weight.numel()
         else:
-            self.register_buffer("weight", layer.weight.half())
+            half = layer.weight.half()
+            self._own = lambda rows: linear(rows.half(), half)
+            self.outside = half.nbytes
 
     def product(self, rows: Tensor) -> Tensor:
         """See `Packed.product`."""
-        return self._own(rows) if self._own else linear(rows.half(), self.weight)
+        return self._own(rows)
 
 
 class Eight(Packed):
@@ -226,7 +230,9 @@ class TwoTerms(Packed):
         torch.backends.quantized.engine = "fbgemm"
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # such tensors will go; the product has no other way to be told its weights
+                warnings.simplefilter(
+                    "ignore"
+                )  # such tensors will go; the product has no other way to be told its weights
                 weight = torch._make_per_channel_quantized_tensor(codes, scales.double(), zeros, 0)
                 self._packed = torch.ops.quantized.linear_prepack(weight, None)
         finally:

@@ -1,11 +1,10 @@
 """Owns the `Backend` over a model that several processes share, and its sessions, which are numbers to the ranks.
 
-Knows neither weights nor torch; `ranks` tells the processes what is asked here.
+Knows no weights; `ranks` tells the processes what is asked here.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import threading
 from collections.abc import Sequence
@@ -14,13 +13,21 @@ from datetime import datetime
 import msgspec
 import numpy as np
 
-from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSpec, Progress, Scores, Session, SessionState
+from fader_backends.base import (
+    ContextSpec,
+    Extension,
+    Memory,
+    Message,
+    ModelSpec,
+    Progress,
+    Scores,
+    Session,
+    SessionState,
+)
 from fader_backends.errors import ContextFull, Interrupted, NotSupported, OutOfMemory, TurnError
 from fader_backends.options import cores
 from fader_backends.torch_hf.ranks import Described, Ranks, stopper
-
-SPLIT = ("split_mode", "tensor_split", "n_gpu_layers", "main_gpu")
-"""Load options that say how a model is spread; ranks are not told."""
+from fader_backends.torch_hf.spread import OPTIONS
 
 
 def open_ranked(model: ModelSpec, context: ContextSpec, progress: Progress, count: int, device: str) -> RankedBackend:
@@ -32,11 +39,14 @@ class RankedBackend:
     """`base.Backend`; `base` says what each method promises."""
 
     def __init__(self, model: ModelSpec, context: ContextSpec, progress: Progress, count: int, device: str) -> None:
-        left = {name: value for name, value in model.options.items() if name not in SPLIT}
-        self._model = msgspec.structs.replace(model, options={**left, "device": device})
+        kept = {
+            name: value for name, value in model.options.items() if name not in OPTIONS
+        }  # a rank is no split of its own
+        self._model = msgspec.structs.replace(model, options={**kept, "device": device})
         self._count = count
         self._numbers = itertools.count()
         self._sessions: dict[int, RankedSession] = {}
+        self._pieces: dict[int, bytes] = {}
         self._stopped = threading.Event()
         self._asked = context
         self._start(progress)
@@ -126,10 +136,6 @@ class RankedBackend:
         """Return the ids of plain text."""
         ids: list[int] = self.ranks.first("encode", text)
         return ids
-
-    @functools.cached_property
-    def _pieces(self) -> dict[int, bytes]:
-        return {}
 
     def piece(self, token: int) -> bytes:
         """Return the bytes a token stands for."""

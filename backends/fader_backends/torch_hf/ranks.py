@@ -58,13 +58,19 @@ class Ranks:
             )
             for rank in range(count)
         ]
-        for rank, process in enumerate(self._processes):
-            threading.Thread(target=self._listen, args=(rank, process), daemon=True).start()
+        self._readers = [
+            threading.Thread(target=self._listen, args=(rank, process), daemon=True)
+            for rank, process in enumerate(self._processes)
+        ]
+        for reader in self._readers:
+            reader.start()
 
     @property
     def alive(self) -> bool:
-        """Whether all of them live."""
-        return bool(self._processes) and all(process.poll() is None for process in self._processes)
+        """Whether they live: one that has ended takes the others along."""
+        if any(process.poll() is not None for process in self._processes):
+            self.close()
+        return bool(self._processes)
 
     @property
     def pids(self) -> list[int]:
@@ -72,8 +78,7 @@ class Ranks:
         return [process.pid for process in self._processes]
 
     def _listen(self, rank: int, process: subprocess.Popen[bytes]) -> None:
-        pipe = cast("BinaryIO", process.stdout)
-        with contextlib.suppress(EOFError, OSError, pickle.UnpicklingError, ValueError):
+        with cast("BinaryIO", process.stdout) as pipe, contextlib.suppress(EOFError, OSError, pickle.UnpicklingError):
             while True:
                 self._replies.put((rank, pickle.load(pipe)))
         self._replies.put((rank, None))
@@ -141,6 +146,8 @@ class Ranks:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        for reader in self._readers:
+            reader.join(FAREWELL_S)
         self._processes = []
         self._folder.cleanup()
 

@@ -72,7 +72,13 @@ def open_weights(spec: ModelSpec, progress: Progress) -> Weights:
     copy = gguf_model.converted(spec.model, placement.dtype, progress)
     try:
         weights = Weights(
-            copy.file.name, copy.file.path, copy.folder, _config(copy.folder, False), placement, wanted._replace(trust=False), progress
+            copy.file.name,
+            copy.file.path,
+            copy.folder,
+            _config(copy.folder, False),
+            placement,
+            wanted._replace(trust=False),
+            progress,
         )
     except BaseException:
         copy.vocabulary.close()
