@@ -14,11 +14,9 @@ from . import __version__
 from .cli_compare import compare
 from .cli_evidence import adopt, replay, review, rollback
 from .cli_frame import Frame, Grouped, option
-<<<<<<< HEAD
-from .cli_look import devices, ops
-=======
 from .cli_lab import bench, lab
->>>>>>> main
+from .cli_look import ops
+from .cli_model import devices, kv, weights
 from .cli_options import (
     CONTEXT,
     MODEL,
@@ -67,18 +65,13 @@ def main(context: click.Context, profile: str, model: str | None, resume: bool) 
         "plugins": {"list": {"profile": profile}},
         "bench": {"baseline": profile, "model": model},
         "kv": {name: {"profile": profile, "model": model} for name in ("table", "check")},
+        "weights": {"check": {"profile": profile, "model": model}},
     }
     return 0
 
 
-<<<<<<< HEAD
-main.add_command(compare)
-main.add_command(devices)
-main.add_command(ops)
-=======
-for command in (compare, bench, lab, adopt, rollback, replay, review):
+for command in (compare, bench, lab, adopt, rollback, replay, review, kv, weights, devices, ops):
     main.add_command(command)
->>>>>>> main
 
 
 @main.command(cls=Grouped)
@@ -207,49 +200,6 @@ def plugins_list(profile: str, as_json: bool) -> None:
     from .commands.plugins import list_plugins
 
     list_plugins(profile, places(), as_json)
-
-
-@main.group("kv", cls=Frame)
-def kv() -> None:
-    """See what the KV cache takes, and what smaller number types do to the words.
-
-    \b
-    fader kv table -m qwen2.5-0.5b-instruct-q8_0
-    fader kv check --type-k q8_0 --type-v q4_0
-
-    Set the types with -o kv_cache.type_k=q8_0 -o kv_cache.type_v=q8_0, in a profile, or in the rack.
-    """
-
-
-@kv.command("table", cls=Grouped)
-@profile_option()
-@model_option()
-@json_option
-def kv_table(profile: str, model: str | None, as_json: bool) -> None:
-    """Print bytes per token and per context length for each type, from the model's header."""
-    from .commands.kv import show_kv_table
-
-    show_kv_table(profile, model, places(), as_json)
-
-
-@kv.command("check", cls=Grouped)
-@profile_option()
-@model_option()
-@option("--type-k", group=MODEL, metavar="TYPE", help="Type of keys.  [default: q8_0 and q4_0, one after the other]")
-@option("--type-v", group=MODEL, metavar="TYPE", help="Type of values.  [default: as for keys; f16 beside --type-k]")
-@json_option
-def kv_check(profile: str, model: str | None, type_k: str | None, type_v: str | None, as_json: bool) -> None:
-    """Compare quantised types with f16 on a fixed text: KL of what comes next, and where greedy words part.
-
-    \b
-    fader kv check
-    fader kv check -m mine.gguf --type-k q8_0 --type-v q5_1 --json
-
-    The first line is f16 against itself in larger batches: differences of that size are rounding.
-    """
-    from .commands.kv import check_kv
-
-    check_kv(profile, model, type_k, type_v, places(), as_json)
 
 
 @main.command("log", cls=Grouped)

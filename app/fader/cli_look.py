@@ -1,6 +1,6 @@
-"""How the commands that look into an engine are called: `fader devices`, `fader ops`.
+"""How `fader ops` is called, which looks into an engine.
 
-Knows words on a command line; what the commands do is in `fader.commands`.
+Knows words on a command line; what the command does is in `fader.commands`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,6 @@ import click
 
 from .cli_frame import Grouped, option
 from .cli_options import PLUGINS, json_option, model_option, places, profile_option
-
-
-@click.command("devices", cls=Grouped)
-@json_option
-def devices(as_json: bool) -> None:
-    """List what llama.cpp can compute on, with its memory; tensor_split spreads a model over it."""
-    from .commands.kv import list_devices
-
-    list_devices(as_json)
 
 
 @click.command("ops", cls=Grouped)

@@ -17,6 +17,8 @@ from fader_plugins.turn import DraftNumbers, Numbers, RunRecord
 
 FEW = 32
 """New prompt tokens below which a prefill rate is a rough measure."""
+FLOAT32 = 4
+"""Bytes of a number in float32, which kept weights are measured against."""
 HALF = 2.0
 """Bytes of a number in f16, which quantised KV types are measured against."""
 PLACES = {
@@ -242,6 +244,29 @@ def logprobs(record: RunRecord) -> Account:
     return Account("nothing: it notes what the words were chosen from", cost if top else "nothing: none were asked for")
 
 
+def weights(record: RunRecord) -> Account:
+    """Without it each number would take four bytes in float32; what it takes is counted once the model is loaded."""
+    facts, kept = record.facts, record.request.model.options.get("matrices", "plain")
+    cost = "a load of its own when it is switched; less exact words, `fader weights check` measures how much"
+    if facts is None or not facts.weights_bytes:
+        return Account("not known: the backend does not tell what weights take", cost)
+    less = facts.parameters * FLOAT32 - facts.weights_bytes
+    if less <= 0:
+        return Account("nothing: the weights are as the model has them", "nothing", cost_bytes=facts.weights_bytes)
+    rests = (
+        f"{facts.parameters:,} numbers of {FLOAT32} bytes, less {_bytes(facts.weights_bytes)} that the weights take now; "
+        "what it does to the speed shows when it is off"
+    )
+    return Account(
+        f"est. {_bytes(less)} less memory than in float32 (matrices = {kept})",
+        cost,
+        rests,
+        True,
+        cost_bytes=facts.weights_bytes,
+        saved_bytes=less,
+    )
+
+
 def timing(record: RunRecord) -> Account:  # noqa: ARG001 - as the others
     """It shows what is measured in any case."""
     return Account("nothing: it shows the numbers", "nothing in the engine: they are taken in any case")
@@ -262,6 +287,7 @@ ACCOUNTS: Mapping[str, Callable[[RunRecord], Account]] = {
     "typeahead": typeahead,
     **{name: partial(drafts, name=name) for name in ("draft_model", "prompt_lookup")},
     "tensor_split": tensor_split,
+    "weights": weights,
 }
 """Plugin -> what it did."""
 

@@ -29,6 +29,7 @@ BUILT_IN = (
     "prefix_cache",
     "tensor_split",
     "graph",
+    "weights",
     "typeahead",
     "draft_model",
     "prompt_lookup",

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from fader.why import ACCOUNTS, Reason, why
-from fader_backends.base import ContextSpec, ModelSpec, SamplerSettings
+from fader_backends.base import ContextSpec, ModelFacts, ModelSpec, SamplerSettings
 from fader_backends.graphs import GraphState
 from fader_plugins.turn import Difference, DraftNumbers, GenerationRequest, Numbers, PluginState, RunRecord
 
@@ -169,6 +169,22 @@ def test_kv_cache() -> None:
     assert only(record("kv_cache", steps=1, output_tokens=1)).saved_tokens is None
     assert only(record("kv_cache", keep=False)).saved.startswith("nothing")
     assert only(record("kv_cache", kv_bytes=None)).cost == "not known: the backend does not tell"
+
+
+def test_weights() -> None:
+    """Counted bytes against float32; nothing where there is no difference, and where the backend does not tell."""
+    facts = ModelFacts(backend="torch", model="m", parameters=100 * 2**20, weights_bytes=150 * 2**20)
+    made = record("weights")
+
+    def told(**changes: int) -> Reason:
+        return only(msgspec.structs.replace(made, facts=msgspec.structs.replace(facts, **changes)))
+
+    assert told().saved == "est. 250.0 MiB less memory than in float32 (matrices = plain)"
+    assert told().baseline.startswith("104,857,600 numbers of 4 bytes, less 150.0 MiB")
+    assert (told().saved_bytes, told().cost_bytes, told().estimate) == (250 * 2**20, 150 * 2**20, True)
+    assert told(weights_bytes=400 * 2**20).saved.startswith("nothing")
+    assert told(weights_bytes=0).saved.startswith("not known")
+    assert only(made).saved.startswith("not known")
 
 
 def test_drafts() -> None:

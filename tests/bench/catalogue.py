@@ -238,7 +238,6 @@ ALL = (
         "screen:torch_first_frame",
     ),
     Bench(
-<<<<<<< HEAD
         "gpu-compiled-tpot",
         "TPOT of compiled steps on a GPU, 64 tokens after 512, 1B shape, bfloat16",
         "transformers' generate with its default cache",
@@ -256,7 +255,7 @@ ALL = (
         "ratio",
         "on_gpu:bandwidth",
     ),
-=======
+    Bench(
         "lab-aa", "runs of `chat` against itself that are called different, of 40", "", "runs", 2.0, "a", "lab:lab_aa"
     ),
     Bench(
@@ -279,6 +278,5 @@ ALL = (
     ),
     Bench("lab-bundle-size", "bundle of 100 turns of 128 tokens", "", "MB", 2.0, "a", "lab:lab_bundle_size"),
     Bench("lab-verify", "every printed number of that bundle computed again", "", "s", 2.0, "a", "lab:lab_verify"),
->>>>>>> main
 )
 BENCHES = {bench.name: bench for bench in ALL}

@@ -79,7 +79,7 @@ def _near(count: int, keys: Tensor, values: Tensor, window: int | None) -> tuple
 
 def _mask(batch: Batch, count: int, length: int, window: int | None, like: Tensor) -> Tensor:
     """Return (count, length): 0 where a query may look, -inf elsewhere. The last query stands at the last key."""
-    known = batch.masks.get(place := (count, length, window or 0, like.dtype))
+    known = batch.masks.get(place := (count, length, window or 0, like.dtype, like.device))
     if known is None:
         queries = torch.arange(length - count, length, device=like.device)[:, None]
         keys = torch.arange(length, device=like.device)

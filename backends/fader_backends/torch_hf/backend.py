@@ -14,6 +14,7 @@ import torch
 
 from fader_backends import template
 from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSpec, Progress, Scores, Session
+from fader_backends.constraint import Constraint
 from fader_backends.errors import (
     BadScores,
     ContextFull,
@@ -212,6 +213,10 @@ class TorchBackend:
     def piece(self, token: int) -> bytes:
         """Return the bytes a token stands for."""
         return self._vocabulary.piece(token)
+
+    def constrain(self, grammar: str, json_schema: str) -> Constraint:
+        """Return a constraint for one reply. Raises BadValue, or NotSupported where the vocabulary is not llama.cpp's."""
+        return self._vocabulary.constrain(grammar, json_schema)
 
     def memory(self) -> Memory:
         """Return what is held now; a buffer that sessions share counts once."""

@@ -149,7 +149,7 @@ class Batch(Cache):  # type: ignore[misc]  # transformers is looked at as if it 
         super().__init__(layers=[])
         self.held = held
         self.counts = list(counts)
-        self.masks: dict[tuple[int, int, int, torch.dtype], Tensor] = {}
+        self.masks: dict[tuple[int, int, int, torch.dtype, torch.device], Tensor] = {}
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
