@@ -12,7 +12,7 @@ import click
 
 from . import __version__
 from .cli_compare import compare
-from .cli_evidence import adopt, replay, review, rollback
+from .cli_evidence import adopt, challenge, replay, review, rollback
 from .cli_frame import Frame, Grouped, option
 from .cli_lab import bench, lab
 from .cli_options import (
@@ -66,7 +66,7 @@ def main(context: click.Context, profile: str, model: str | None, resume: bool) 
     return 0
 
 
-for command in (compare, bench, lab, adopt, rollback, replay, review):
+for command in (compare, bench, lab, adopt, rollback, replay, challenge, review):
     main.add_command(command)
 
 
