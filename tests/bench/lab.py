@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -35,10 +36,12 @@ from tests.bench.sides import CONTEXT, LENGTH, NOW, SAMPLER, THREADS, model
 
 SLOWER = 0.10
 AA_ROUNDS, AA_TOKENS = 5, 8
+PLANTED_ROUNDS, PLANTED_TOKENS = 10, 24
+DECODE = ("tpot_ms", "itl_ms")
 TURNS, TOKENS = 100, 128
 ASK = [Message("user", "Tell me a long story about a lighthouse keeper who finds a map.")]
 SLOW = '''\
-"""Waits awake before each step, so that decoding is slower by a known share."""
+"""Waits awake before each step for a share of the time since the last one, so that decoding is slower by that share."""
 
 import time
 
@@ -46,19 +49,23 @@ from fader_plugins import PluginInfo, Settings, hookimpl
 
 
 class Slow(Settings, frozen=True, kw_only=True):
-    """How long."""
+    """How much."""
 
-    wait_us: int = 0
+    share: float = 0.0
 
 
 info = PluginInfo(name="slow", summary="Waits before each step", settings=Slow)
+ends = {}
 
 
 @hookimpl
 def propose_tokens(request, history, limit):
-    until = time.perf_counter_ns() + request.settings("slow", Slow).wait_us * 1000
+    now = time.perf_counter_ns()
+    until = now + (now - ends.pop(request.id, now)) * request.settings("slow", Slow).share
     while time.perf_counter_ns() < until:
         pass
+    ends.clear()
+    ends[request.id] = time.perf_counter_ns()
     return None
 '''
 
@@ -127,7 +134,7 @@ def lab_aa(options: Options) -> Outcome:
             claims = words.claims(found.figures)
             wrong += bool(claims)
             said += [f"run {number}: {words.told(claim)}" for claim in claims]
-            print(f"run {number + 1} of {runs}: {len(claims)} claims", flush=True)
+            print(f"run {number + 1} of {runs}: {len(claims)} claims", file=sys.stderr, flush=True)
     return Outcome(
         [float(wrong)],
         None,
@@ -141,24 +148,28 @@ def lab_planted(options: Options) -> Outcome:
     """Count the runs in which a decode that is slower by a tenth is not found."""
     runs, missed, found_ratios = options.pairs(20, 3), 0, []
     with real(SLOW) as lab:
-        load = short("chat", lab, 16)
+        load = short("chat", lab, PLANTED_TOKENS)
         for number in range(runs):
-            base = report.build(lab.run(lab.same(load, 1, number)))
-            tpot = next(one.a for one in base.figures if one.metric == "tpot_ms")
-            assert tpot is not None
-            wait = round(tpot.p50 * 1000 * SLOWER)
-            wanted = msgspec.structs.replace(lab.experiment(load, f"slow.wait_us={wait}", AA_ROUNDS), seed=number * 100)
+            wanted = msgspec.structs.replace(
+                lab.experiment(load, f"slow.share={SLOWER}", PLANTED_ROUNDS), seed=number * 100
+            )
             figures = report.build(lab.run(wanted)).figures
-            claims = [one for one in words.claims(figures) if one.figure.metric == "tpot_ms" and not one.better]
+            claims = [one for one in words.claims(figures) if one.figure.metric in DECODE and not one.better]
             missed += not claims
             found_ratios += [one.compared.ratio for one in claims[:1]]
-            print(f"run {number + 1} of {runs}: {[words.told(one) for one in claims[:1]]}", flush=True)
+            print(
+                f"run {number + 1} of {runs}: {'found' if claims else 'missed'}",
+                *map(words.told, claims[:1]),
+                file=sys.stderr,
+                flush=True,
+            )
     ratio = f"{statistics.median(found_ratios):.3f}" if found_ratios else "none"
     return Outcome(
         [float(missed)],
         None,
-        f"runs of `chat` in which a plugin waits awake for a tenth of TPOT before each step and no slower TPOT is claimed, of "
-        f"{runs}; {AA_ROUNDS} rounds, 16 tokens, {THREADS} threads; ratio of those found: {ratio} (median)",
+        f"runs of `chat` in which a plugin waits awake for a tenth of each step's time and no slower decoding (TPOT or ITL) is "
+        f"claimed, of {runs}; {PLANTED_ROUNDS} rounds, {PLANTED_TOKENS} tokens, {THREADS} threads; ratio of those found: {ratio} "
+        "(median)",
     )
 
 

@@ -115,6 +115,8 @@ def test_cold_and_warm_follow_from_the_order(paths: Paths) -> None:
     assert [chat.condition(chat.case[0], turn) for turn in range(3)] == ["cold", "warm", "warm"]
     assert [shared.condition(case, 0) for case in shared.case] == ["cold", "warm", "warm", "warm"]
     assert [long.condition(long.case[0], turn) for turn in range(2)] == ["cold", "warm"]
+    faults = workload.load("faults", paths)
+    assert [faults.condition(case, 1) for case in faults.case] == ["warm", "cold", "cold"]
 
 
 def test_a_cold_prompt_is_another_one_in_every_round(paths: Paths) -> None:

@@ -79,8 +79,11 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def condition(self, case: Case, turn: int) -> Condition:
         """Return whether something of a turn's prompt was evaluated before it, by the order of things.
 
-        Later turns of a conversation, repeated ones, and conversations below a system prompt that an earlier one had.
+        Later turns of a conversation, repeated ones, and conversations below a system prompt that an earlier one had are
+        warm; the turn after a killed engine or another context is cold again.
         """
+        if turn == 1 and case.fault in ("kill", "memory"):
+            return "cold"
         earlier = self.case[: self.case.index(case)] if case in self.case else []
         known = bool(case.system) and any(one.system == case.system for one in earlier)
         return "warm" if turn > 0 or known else "cold"
