@@ -17,6 +17,7 @@ import msgspec
 from fader.compare.spec import Makers
 from fader.lab import bundle, experiment, recorder, report, words, workload
 from fader.lab.bundle import Bundle
+from fader.lab.claims import claims as claims_of
 from fader.lab.evidence import Side
 from fader.lab.experiment import Experiment
 from fader.lab.raw import Writer
@@ -131,7 +132,7 @@ def lab_aa(options: Options) -> Outcome:
         load = short("chat", lab, AA_TOKENS)
         for number in range(runs):
             found = report.build(lab.run(lab.same(load, AA_ROUNDS, number * 100)))
-            claims = words.claims(found.figures)
+            claims = claims_of(found.figures)
             wrong += bool(claims)
             said += [f"run {number}: {words.told(claim)}" for claim in claims]
             print(f"run {number + 1} of {runs}: {len(claims)} claims", file=sys.stderr, flush=True)
@@ -154,7 +155,7 @@ def lab_planted(options: Options) -> Outcome:
                 lab.experiment(load, f"slow.share={SLOWER}", PLANTED_ROUNDS), seed=number * 100
             )
             figures = report.build(lab.run(wanted)).figures
-            claims = [one for one in words.claims(figures) if one.figure.metric in DECODE and not one.better]
+            claims = [one for one in claims_of(figures) if one.figure.metric in DECODE and not one.better]
             missed += not claims
             found_ratios += [one.compared.ratio for one in claims[:1]]
             print(
@@ -188,7 +189,11 @@ def lab_recording(options: Options) -> Outcome:
 
         def plain(number: int) -> float:
             stats = Stats(request=request(number))
-            seat.ask(stats.request, lambda event: stats.fold(event) and None, lambda: True)
+
+            def take(event: AnyEvent) -> None:
+                stats.fold(event)
+
+            seat.ask(stats.request, take, lambda: True)
             return stats.numbers().tpot_ms or 0.0
 
         def recorded(number: int) -> float:
