@@ -12,7 +12,7 @@ import click
 
 from . import __version__
 from .cli_compare import compare
-from .cli_evidence import adopt, replay, review, rollback
+from .cli_evidence import adopt, challenge, replay, review, rollback
 from .cli_frame import Frame, Grouped, option
 from .cli_lab import bench, lab
 from .cli_look import ops
@@ -70,7 +70,7 @@ def main(context: click.Context, profile: str, model: str | None, resume: bool) 
     return 0
 
 
-for command in (compare, bench, lab, adopt, rollback, replay, review, kv, weights, devices, ops):
+for command in (compare, bench, lab, adopt, rollback, replay, challenge, review, kv, weights, devices, ops):
     main.add_command(command)
 
 

@@ -98,3 +98,35 @@ def replay(**given: Any) -> int:
     from .commands.replay import replay as run
 
     return run(Replayed(**given), places())
+
+
+@click.command("challenge", cls=Grouped, context_settings=CONTEXT)
+@click.argument("bundle")
+@model_option()
+@option(
+    "--trials", type=click.IntRange(4), default=24, show_default=True, group=RUNS, metavar="N", help="Inputs to try."
+)
+@option(
+    "--seed",
+    type=click.IntRange(0, 2**63),
+    default=1,
+    show_default=True,
+    group=RUNS,
+    help="Of the search and of its texts.",
+)
+@json_option
+def challenge(**given: Any) -> int:
+    """Look for an input that overturns what BUNDLE claims.
+
+    \b
+    fader challenge last
+    fader challenge 20260131-1405-copy --trials 60
+
+    A search over length of prompt and reply, script, repetition, temperature, a second prompt beside, and cold or warm.
+    What seems to overturn the claim is measured in full, made smaller while it does, and written into the bundle with its
+    own raw record. Exit code 1 when there is a counter-example.
+    """
+    from .commands.challenge import Challenged
+    from .commands.challenge import challenge as run
+
+    return run(Challenged(**given), places())

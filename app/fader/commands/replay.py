@@ -116,5 +116,5 @@ def show(found: Replay, as_json: bool, out: TextIO) -> None:
     click.echo("\n" + table(("FIGURE", "THEN", "NOW", "OUTCOME"), rows), file=out)
     effects = [row for row in found.rows if row.kind == "effect"]
     if effects:
-        held = sum(row.outcome in ("same", "within the A/A spread") for row in effects)
+        held = sum(row.there for row in effects)
         click.echo(f"\n{held} of {len(effects)} effects of the change are there again.", file=out)

@@ -38,6 +38,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     now: str
     outcome: Outcome
     why: str = ""
+    there: bool = True
+    """Of an effect: whether it is there again, be it of another size."""
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,9 +55,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def held(self) -> bool:
         """Whether every effect that was claimed is there again."""
-        return not any(
-            row.kind == "effect" and row.outcome not in ("same", "within the A/A spread") for row in self.rows
-        )
+        return all(row.there for row in self.rows)
 
 
 def compare(then: Bundle, now: Bundle) -> Replay:
@@ -128,6 +128,7 @@ def _effect(then: Figure, now: Figure | None) -> list[Row]:
                     now="—",
                     outcome="cannot be run here",
                     why="too few samples here",
+                    there=False,
                 )
             )
             continue
@@ -137,7 +138,10 @@ def _effect(then: Figure, now: Figure | None) -> list[Row]:
         outcome = _outcome(apart and (turned or old.verdict != "~"), moved, then, now)
         if turned and outcome == "same":
             outcome = "within the A/A spread" if statistics.distance(moved) <= _spread(then, now) else "differs"
-        rows.append(Row(name=name, kind="effect", then=_ratio(old), now=_ratio(new), outcome=outcome))
+        there = not turned or outcome != "differs"
+        why = "the same direction, another size" if outcome == "differs" and there else ""
+        shown = _ratio(old), _ratio(new)
+        rows.append(Row(name=name, kind="effect", then=shown[0], now=shown[1], outcome=outcome, why=why, there=there))
     return rows
 
 

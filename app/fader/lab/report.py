@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from fader_backends.errors import StoreError
 
-from . import breakdown, judging, raw, words
+from . import breakdown, counter, judging, raw, words
 from .bundle import REPORTS, WORKLOAD, Bundle, seal
 from .bundle import write as store
 from .evidence import SCHEMA, Manifest, ModelNote
@@ -40,6 +40,7 @@ def build(bundle: Bundle) -> Report:
     trials = breakdown.trials(runs)
     about = _about(manifest, workload, runs)
     reportable, marks = _marks(manifest, runs)
+    marks += counter.marks(bundle.folder)
     return Report(
         schema=SCHEMA,
         id=manifest.id,

@@ -5,6 +5,7 @@ Knows bundles; what is suspicious is in `method` and `tricks`. Runs nothing.
 
 from __future__ import annotations
 
+from .. import __version__
 from . import method, raw, report, tricks
 from .bundle import Bundle
 from .finding import Finding, Record, doubt, objection
@@ -24,7 +25,15 @@ def review(bundle: Bundle, here: str | None = None) -> list[Finding]:
         said = f"the file of that name here has sha256 {here[:12]}…, the one measured {measured[:12]}…: two models"
         found.append(doubt("model", said))
     if bundle.whole and report.stored(folder) is not None and report.differences(bundle):
-        found.append(
-            objection("report", "the stored report says other than the raw record does; see: fader lab verify")
-        )
+        found.append(_other_report(bundle))
     return sorted(found, key=lambda one: one.level != "objection")
+
+
+def _other_report(bundle: Bundle) -> Finding:
+    """Return what a report that is not the record's means: another version may have worded it otherwise."""
+    made_by = bundle.manifest.versions.get("fader", __version__)
+    if made_by != __version__:
+        return doubt(
+            "report", f"the stored report was made by fader {made_by}; this one, {__version__}, puts it otherwise"
+        )
+    return objection("report", "the stored report says other than the raw record does; see: fader lab verify")
