@@ -48,6 +48,11 @@ EXPECTED = {
     "torch-first-frame": 1.1,
     "gpu-compiled-tpot": 0.33,
     "gpu-bandwidth": 1.43,
+    "lab-aa": 2.0,
+    "lab-planted": 2.0,
+    "lab-recording": 1.01,
+    "lab-bundle-size": 2.0,
+    "lab-verify": 2.0,
 }
 
 
