@@ -46,6 +46,11 @@ EXPECTED = {
     "torch-best-cpu": 0.5,
     "torch-prefix-turn2": 0.15,
     "torch-first-frame": 1.1,
+    "lab-aa": 2.0,
+    "lab-planted": 2.0,
+    "lab-recording": 1.01,
+    "lab-bundle-size": 2.0,
+    "lab-verify": 2.0,
 }
 
 

@@ -12,7 +12,9 @@ import click
 
 from . import __version__
 from .cli_compare import compare
+from .cli_evidence import adopt, replay, review, rollback
 from .cli_frame import Frame, Grouped, option
+from .cli_lab import bench, lab
 from .cli_model import devices, kv, weights
 from .cli_options import (
     CONTEXT,
@@ -44,6 +46,7 @@ def main(context: click.Context, profile: str, model: str | None, resume: bool) 
     fader run "What is a KV cache?"        one question, no screen
     git diff | fader run "Review this"     text from a pipe
     fader compare "A joke" --sweep "temperature 0..1.2 x4"
+    fader bench chat --change prefix_cache=off   what a setting does, with evidence
 
     Where files are: `fader paths`. Keys and the meaning of every number: F1 in the chat.
     """
@@ -58,16 +61,15 @@ def main(context: click.Context, profile: str, model: str | None, resume: bool) 
         "run": {"profile": profile, "model": model},
         "compare": {"run": {"profile": profile, "model": model}},
         "plugins": {"list": {"profile": profile}},
+        "bench": {"baseline": profile, "model": model},
         "kv": {name: {"profile": profile, "model": model} for name in ("table", "check")},
         "weights": {"check": {"profile": profile, "model": model}},
     }
     return 0
 
 
-main.add_command(compare)
-main.add_command(kv)
-main.add_command(weights)
-main.add_command(devices)
+for command in (compare, bench, lab, adopt, rollback, replay, review, kv, weights, devices):
+    main.add_command(command)
 
 
 @main.command(cls=Grouped)

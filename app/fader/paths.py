@@ -62,6 +62,16 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
         return self.data / "fader.db"
 
     @property
+    def lab(self) -> Path:
+        """Evidence bundles, a folder each."""
+        return self.data / "lab"
+
+    @property
+    def workloads(self) -> Path:
+        """A person's own workloads, one TOML file each."""
+        return self.config / "workloads"
+
+    @property
     def log(self) -> Path:
         """Tracebacks and warnings of the app."""
         return self.state / "fader.log"
@@ -78,7 +88,20 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
 
     def named(self) -> dict[str, Path]:
         """Return every place by name, in the order in which they are shown."""
-        names = ("config", "profiles", "plugins", "data", "database", "models", "state", "log", "engine_log", "cache")
+        names = (
+            "config",
+            "profiles",
+            "plugins",
+            "workloads",
+            "data",
+            "database",
+            "models",
+            "lab",
+            "state",
+            "log",
+            "engine_log",
+            "cache",
+        )
         return {name.replace("_", "-"): getattr(self, name) for name in (*names, "hashes")}
 
 

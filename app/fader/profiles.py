@@ -51,6 +51,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     context: ContextTable = ContextTable()
     load: dict[str, Scalar] = {}
     """Backend options that need a reload."""
+    gates: list[str] = []
+    """Limits that `fader bench` holds results against, such as `ttft_p95 <= 300 ms`."""
     plugins: dict[str, dict[str, Any]] = {}
     """Per plugin: `on`, and its settings."""
     sources: tuple[str, ...] = ()

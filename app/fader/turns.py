@@ -99,22 +99,27 @@ class Turn:
 
     def chosen(self) -> Chosen | None:
         """Return what the reply's tokens were chosen from so far; None when nobody asked for that."""
-        stats, given = self.stats, self.given or NOTHING
-        if not self.request.logprobs or not stats.ids:
-            return None
-        ids = tuple(stats.ids)
-        known = given.odds if given.ids == ids[: stats.begun] else (None,) * stats.begun
-        return Chosen(
-            ids=ids,
-            odds=(*known, *stats.odds),
-            pieces={**given.pieces, **stats.pieces},
-            forced=given.forced if known is given.odds else (),
-        )
+        return noted(self.stats, self.given)
 
     @property
     def text(self) -> str:
         """The reply so far."""
         return self.stats.text
+
+
+def noted(stats: Stats, given: Chosen | None = None) -> Chosen | None:
+    """Return what a reply's tokens were chosen from, those of its beginning as `given` says; None when nobody asked."""
+    given = given or NOTHING
+    if not stats.request.logprobs or not stats.ids:
+        return None
+    ids = tuple(stats.ids)
+    known = given.odds if given.ids == ids[: stats.begun] else (None,) * stats.begun
+    return Chosen(
+        ids=ids,
+        odds=(*known, *stats.odds),
+        pieces={**given.pieces, **stats.pieces},
+        forced=given.forced if known is given.odds else (),
+    )
 
 
 def said(nodes: Sequence[Node]) -> list[Message]:

@@ -7,12 +7,13 @@ To add a mechanism, write a function from a record to an `Account` and put it in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 from fader_backends.ggml_types import BLOCKS, CACHE_TYPES
 from fader_plugins.logprobs import Logprobs
-from fader_plugins.turn import Numbers, RunRecord
+from fader_plugins.turn import DraftNumbers, Numbers, RunRecord
 
 FEW = 32
 """New prompt tokens below which a prefill rate is a rough measure."""
@@ -64,18 +65,18 @@ class Account(NamedTuple):
 
 
 def why(record: RunRecord) -> list[Reason]:
-    """Return a reason for each mechanism that was on, in the order of the plugins; drafting ones share one."""
-    reasons = []
-    drafting = [name for name in record.request.plugins if name in DRAFTING and name in record.request.enabled]
-    for name, state in record.request.plugins.items():
-        if not state.on or name in NOT_MECHANISMS or name in drafting[1:]:
-            continue
-        account = ACCOUNTS.get(name, unknown)(record)
-        shown = " + ".join(drafting) if name in drafting else name
-        reasons.append(_reason(shown, account, f"/off {name}, or --off {name} on the command line"))
-    if record.numbers.proposed_tokens and not drafting:
-        reasons.append(_reason("drafts", drafts(record), "switch the plugin that guesses off in the rack (F2)"))
-    return reasons
+    """Return a reason for each mechanism that was on, in the order of the plugins."""
+    return [
+        _reason(name, _account(name, record), f"/off {name}, or --off {name} on the command line")
+        for name, state in record.request.plugins.items()
+        if state.on and name not in NOT_MECHANISMS
+    ]
+
+
+def _account(name: str, record: RunRecord) -> Account:
+    if name in ACCOUNTS:
+        return ACCOUNTS[name](record)
+    return drafts(record, name) if name in record.numbers.drafts else unknown(record)
 
 
 def _reason(name: str, account: Account, off: str) -> Reason:
@@ -168,23 +169,36 @@ def typeahead(record: RunRecord) -> Account:
     return _priced(f"{n.ready_tokens:,} prompt tokens were ready at Enter", n.ready_tokens, n, cost, None)
 
 
-def drafts(record: RunRecord) -> Account:
-    """Without guesses each token but the first would take one evaluation of its own."""
-    n = record.numbers
-    wasted = n.proposed_tokens - n.drafted_tokens
-    cost = f"{wasted:,} guessed tokens evaluated in vain, {_ms(n.draft_ms)} for guessing"
-    if not n.proposed_tokens:
-        return Account("nothing: no token was guessed", f"{_ms(n.draft_ms)} for guessing", cost_ms=n.draft_ms)
-    what = f"{n.drafted_tokens:,} of {n.proposed_tokens:,} guessed tokens were right"
-    cost += f", {_ms(n.verify_ms)} for checking"
-    spent = n.draft_ms + n.verify_ms
-    if n.single_ms is None or n.tpot_ms is None:
+def drafts(record: RunRecord, name: str) -> Account:
+    """Without the guesses of `name` each token would take one evaluation of its own."""
+    n, mine = record.numbers, record.numbers.drafts.get(name) or DraftNumbers()
+    if not mine.proposed:
+        return Account("nothing: no token was guessed", f"{_ms(mine.draft_ms)} for guessing", cost_ms=mine.draft_ms)
+    what = f"{mine.kept:,} of {mine.proposed:,} guessed tokens were right"
+    cost = (
+        f"{mine.proposed - mine.kept:,} guessed tokens evaluated in vain, {_ms(mine.draft_ms)} for guessing, "
+        f"{_ms(mine.verify_ms)} for checking"
+    )
+    spent = mine.draft_ms + mine.verify_ms
+    if n.single_ms is None:
         none = "none: every step of this turn had guesses, so what one without costs is not known"
-        return Account(f"{what}; no time is given", cost, none, False, None, n.drafted_tokens, spent)
-    saved = (n.output_tokens - 1) * (n.single_ms - n.tpot_ms)
-    baseline = f"{_ms(n.single_ms)}, this turn's median evaluation without guesses, for each token"
+        return Account(f"{what}; no time is given", cost, none, False, None, mine.kept, spent)
+    given = mine.kept + mine.steps
+    saved = given * n.single_ms - spent
+    baseline = f"{_ms(n.single_ms)}, this turn's median evaluation without guesses, for each of {given:,} tokens"
     verb = f"est. {_ms(saved)} saved" if saved >= 0 else f"est. {_ms(-saved)} lost"
-    return Account(f"{verb}: {what}", cost, baseline, True, saved, n.drafted_tokens, spent)
+    return Account(f"{verb}: {what}", cost, baseline, True, saved, mine.kept, spent)
+
+
+def tensor_split(record: RunRecord) -> Account:
+    """It makes room where one device has too little; whether it is quicker, one turn cannot tell."""
+    options = record.request.model.options
+    mode, layers = options.get("split_mode", "layer"), options.get("n_gpu_layers", -1)
+    asked = f"{'all' if layers in (-1, None) else layers} layers off the CPU, split by {mode}"
+    asked = "processes that share each layer" if (record.request.model.backend, mode) == ("torch", "tensor") else asked
+    loaded = record.numbers.load_ms
+    cost = "the model was loaded before this turn" if loaded is None else f"the load of {_ms(loaded)}, in this turn"
+    return Account(f"not known from one turn: {asked}; compare turns with it off", cost, cost_ms=loaded)
 
 
 def sampler(record: RunRecord) -> Account:
@@ -214,24 +228,16 @@ def logprobs(record: RunRecord) -> Account:
 def weights(record: RunRecord) -> Account:
     """Without it each number would take four bytes in float32; what it takes is counted once the model is loaded."""
     facts, kept = record.facts, record.request.model.options.get("matrices", "plain")
-    cost = "a load of its own when it is switched; less exact words, `fader weights check` measures how much"
+    cost = "less exact words, `fader weights check` measures how much"
     if facts is None or not facts.weights_bytes:
         return Account("not known: the backend does not tell what weights take", cost)
-    less = facts.parameters * FLOAT32 - facts.weights_bytes
+    size = facts.weights_bytes
+    less = facts.parameters * FLOAT32 - size
     if less <= 0:
-        return Account("nothing: the weights are as the model has them", "nothing", cost_bytes=facts.weights_bytes)
-    rests = (
-        f"{facts.parameters:,} numbers of {FLOAT32} bytes, less {_bytes(facts.weights_bytes)} that the weights take now; "
-        "what it does to the speed shows when it is off"
-    )
-    return Account(
-        f"est. {_bytes(less)} less memory than in float32 (matrices = {kept})",
-        cost,
-        rests,
-        True,
-        cost_bytes=facts.weights_bytes,
-        saved_bytes=less,
-    )
+        return Account("nothing: the weights are as the model has them", "nothing", cost_bytes=size)
+    what = f"est. {_bytes(less)} less memory than in float32 (matrices = {kept})"
+    rests = f"{facts.parameters:,} numbers of {FLOAT32} bytes, less {_bytes(size)} that the weights take now"
+    return Account(what, cost, rests, True, cost_bytes=size, saved_bytes=less)
 
 
 def timing(record: RunRecord) -> Account:  # noqa: ARG001 - as the others
@@ -244,8 +250,6 @@ def unknown(record: RunRecord) -> Account:  # noqa: ARG001 - as the others
     return Account("not known: Fader has no account of this plugin", "not known")
 
 
-DRAFTING = ("prompt_lookup", "draft_model")
-"""Plugins that guess tokens; their numbers are not kept apart."""
 ACCOUNTS: Mapping[str, Callable[[RunRecord], Account]] = {
     "kv_cache": kv_cache,
     "logprobs": logprobs,
@@ -254,7 +258,8 @@ ACCOUNTS: Mapping[str, Callable[[RunRecord], Account]] = {
     "timing": timing,
     "typeahead": typeahead,
     "weights": weights,
-    **dict.fromkeys(DRAFTING, drafts),
+    **{name: partial(drafts, name=name) for name in ("draft_model", "prompt_lookup")},
+    "tensor_split": tensor_split,
 }
 """Plugin -> what it did."""
 

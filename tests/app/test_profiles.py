@@ -63,7 +63,7 @@ BAD = {
     "misspelt extends": ('\nextend = "x"\n', "{file}, line 2: unknown key 'extend'. Did you mean 'extends'?"),
     "the name is the file's": (
         'name = "x"\n',
-        "{file}, line 1: unknown key 'name'. Known: backend, chunk, context, extends, load, max_tokens, model, plugins, "
+        "{file}, line 1: unknown key 'name'. Known: backend, chunk, context, extends, gates, load, max_tokens, model, plugins, "
         "stop, summary, system, template.",
     ),
     "key in a table": (

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from fader.why import ACCOUNTS, Reason, why
 from fader_backends.base import ContextSpec, ModelFacts, ModelSpec, SamplerSettings
-from fader_plugins.turn import Difference, GenerationRequest, Numbers, PluginState, RunRecord
+from fader_plugins.turn import Difference, DraftNumbers, GenerationRequest, Numbers, PluginState, RunRecord
 
 KV = 90 * 2**20
 
@@ -187,34 +187,41 @@ def test_weights() -> None:
 
 
 def test_drafts() -> None:
-    """Eleven tokens at 20 ms each would have taken 200 ms after the first; they took 100."""
-    known: dict[str, Any] = {
-        "proposed_tokens": 12,
-        "drafted_tokens": 7,
-        "steps": 4,
-        "tpot_ms": 10.0,
-        "draft_ms": 2.0,
-        "verify_ms": 80.0,
-    }
-    reason = only(record("prompt_lookup", **known, single_ms=20.0))
-    assert reason.saved == "est. 100 ms saved: 7 of 12 guessed tokens were right"
+    """Three steps with guesses gave ten tokens; at 20 ms each these would have taken 200 ms, and they took 82."""
+    mine = DraftNumbers(steps=3, proposed=12, kept=7, draft_ms=2.0, verify_ms=80.0)
+    reason = only(record("prompt_lookup", drafts={"prompt_lookup": mine}, single_ms=20.0))
+    assert reason.saved == "est. 118 ms saved: 7 of 12 guessed tokens were right"
     assert reason.cost == "5 guessed tokens evaluated in vain, 2.00 ms for guessing, 80 ms for checking"
-    assert (reason.saved_ms, reason.saved_tokens, reason.cost_ms, reason.estimate) == (100.0, 7, 82.0, True)
-    assert only(record("draft_model", **known, single_ms=8.0)).saved.startswith("est. 20 ms lost: ")
-    blind = only(record("draft_model", **known))
+    assert (reason.saved_ms, reason.saved_tokens, reason.cost_ms, reason.estimate) == (118.0, 7, 82.0, True)
+    assert only(record("draft_model", drafts={"draft_model": mine}, single_ms=8.0)).saved.startswith(
+        "est. 2.00 ms lost: "
+    )
+    blind = only(record("draft_model", drafts={"draft_model": mine}))
     assert (blind.saved_ms, blind.estimate) == (None, False)
     assert blind.baseline.startswith("none: every step")
     assert only(record("prompt_lookup")).saved == "nothing: no token was guessed"
 
 
 def test_who_guessed() -> None:
-    """Two drafting plugins share their numbers; one that Fader does not know is spoken of as drafts."""
-    assert [reason.mechanism for reason in why(record("prompt_lookup", "draft_model"))] == [
-        "prompt_lookup + draft_model"
-    ]
-    found = why(record("mine", proposed_tokens=4))
-    assert [reason.mechanism for reason in found] == ["mine", "drafts"]
-    assert found[0].saved.startswith("not known")
+    """Each plugin answers for its own guesses, one that Fader does not know too."""
+    both = {
+        "prompt_lookup": DraftNumbers(steps=1, proposed=4, kept=4),
+        "mine": DraftNumbers(steps=2, proposed=8, kept=1),
+    }
+    found = {reason.mechanism: reason for reason in why(record("prompt_lookup", "draft_model", "mine", drafts=both))}
+    assert {name: reason.saved_tokens for name, reason in found.items()} == {
+        "prompt_lookup": 4,
+        "draft_model": None,
+        "mine": 1,
+    }
+    assert only(record("mine")).saved.startswith("not known")
+
+
+def test_tensor_split() -> None:
+    """What it was asked, and what the load took; a gain is not made up."""
+    reason = only(record("tensor_split", load_ms=1200.0))
+    assert reason.saved.startswith("not known from one turn: all layers off the CPU, split by layer")
+    assert (reason.cost, reason.cost_ms, reason.estimate) == ("the load of 1,200 ms, in this turn", 1200.0, False)
 
 
 def test_sampler() -> None:

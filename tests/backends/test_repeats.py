@@ -53,10 +53,10 @@ def test_top_n_sigma_passes_over_what_is_forbidden_and_bears_huge_penalties() ->
     forbidden = scores.copy()
     forbidden[5] = FORBIDDEN
     rest = everything(scores[:5])
-    assert (top_n_sigma(everything(forbidden), 1.0).scores[:5] == top_n_sigma(rest, 1.0).scores).all()
+    assert (top_n_sigma(everything(forbidden), 1.0).by_id().scores[:5] == top_n_sigma(rest, 1.0).by_id().scores).all()
     penalised_hard = scores.copy()
     penalised_hard[5] = -1e25
-    assert (top_n_sigma(everything(penalised_hard), 1.0).scores == penalised_hard).all()
+    assert (top_n_sigma(everything(penalised_hard), 1.0).by_id().scores == penalised_hard).all()
 
 
 def test_given_scores_are_never_changed() -> None:

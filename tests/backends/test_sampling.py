@@ -159,7 +159,7 @@ def test_penalties_equal_reference(
     s = SamplerSettings(
         repeat_penalty=repeat, frequency_penalty=frequency, presence_penalty=presence, penalty_window=window
     )
-    got = penalised(everything(given_scores), history, s).scores
+    got = penalised(everything(given_scores), history, s).by_id().scores
     assert want == pytest.approx(got.tolist(), abs=1e-4)
     assert scores == given_scores.tolist(), "the caller's array is left alone"
 

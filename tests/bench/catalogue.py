@@ -237,5 +237,28 @@ ALL = (
         "ratio",
         "screen:torch_first_frame",
     ),
+    Bench(
+        "lab-aa", "runs of `chat` against itself that are called different, of 40", "", "runs", 2.0, "a", "lab:lab_aa"
+    ),
+    Bench(
+        "lab-planted",
+        "runs in which decoding that is slower by a tenth is not found, of 20",
+        "",
+        "runs",
+        2.0,
+        "a",
+        "lab:lab_planted",
+    ),
+    Bench(
+        "lab-recording",
+        "TPOT with every token's event recorded, 128 tokens",
+        "the same without",
+        "ms",
+        1.01,
+        "ratio",
+        "lab:lab_recording",
+    ),
+    Bench("lab-bundle-size", "bundle of 100 turns of 128 tokens", "", "MB", 2.0, "a", "lab:lab_bundle_size"),
+    Bench("lab-verify", "every printed number of that bundle computed again", "", "s", 2.0, "a", "lab:lab_verify"),
 )
 BENCHES = {bench.name: bench for bench in ALL}

@@ -7,11 +7,12 @@ from datetime import datetime
 
 import pytest
 from fader.engine.engine import Engine
+from fader.profiles import ContextTable
 from fader.switchboard import Switchboard
 from fader_backends.base import Message
 from fader_plugins.registry import Registry
 from fader_plugins.testing import reply
-from fader_plugins.turn import AnyEvent, GenerationRequest, Loading, Prepared, Restored
+from fader_plugins.turn import AnyEvent, GenerationRequest, Loading, Prepared, Restored, Trimmed
 
 NOW = datetime(2026, 1, 1)
 
@@ -120,3 +121,20 @@ def test_a_model_that_cannot_load_is_told_by_the_turn_only(
     desk = Desk(registry, board(load={"nonsense": 1}))
     desk.prepare("hello")
     assert not [event for event in desk.events if not isinstance(event, Loading)]
+
+
+def test_what_will_be_left_out_is_not_prepared(registry: Registry, board: Callable[..., Switchboard]) -> None:
+    """Where the oldest turns will not fit, the rest is evaluated as the turn will ask for it."""
+    made = board(context=ContextTable(length=400), plugins={"kv_cache": {"when_full": "drop_oldest"}}, max_tokens=8)
+    desk = Desk(registry, made)
+    talk = [f"message {place} " + "long " * 12 for place in range(6)]
+    desk.run("hello")
+    desk.prepare(*talk, "and now what")
+    _, events = desk.run(*talk, "and now what?")
+    assert any(isinstance(event, Trimmed) for event in events)
+    told = prepared(events)
+    assert told is not None
+    assert told.ready > 100
+    assert told.vain == 0
+    desk.engine.close()
+    desk.engine.run_until_idle()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -45,7 +47,7 @@ def test_turns_go_whole_and_the_system_prompt_stays() -> None:
 
 
 def test_drop_oldest(ask: Ask, engine: Headless) -> None:
-    """As few turns go as it takes; they are told before anything is evaluated, counted in the numbers, and no more."""
+    """What goes is told before anything is evaluated, counted in the numbers, and no more."""
     whole = engine.run(asked(ask, "drop_oldest", 1024))
     assert not of_kind(whole, Trimmed)
     (rendered,) = of_kind(whole, Rendered)
@@ -59,7 +61,7 @@ def test_drop_oldest(ask: Ask, engine: Headless) -> None:
     backend = engine.engine.model.backend
     assert backend is not None
     sizes = {len(TALK) - len(kept): len(backend.chat(kept, request.now)) for kept in shortened(TALK)}
-    fewest = min(dropped for dropped, size in sizes.items() if size <= length - 16)
+    fewest = min(dropped for dropped, size in sizes.items() if size <= rendered.prompt_tokens - 2 * (length // 4))
     assert trimmed.messages == fewest
     assert trimmed.tokens == rendered.prompt_tokens - sizes[fewest]
     stats = Stats(request=request)
@@ -70,8 +72,8 @@ def test_drop_oldest(ask: Ask, engine: Headless) -> None:
 
 
 @pytest.mark.parametrize("slack", [0, 1, 5, 17, 40, 100, 200])
-def test_the_fewest(ask: Ask, engine: Headless, slack: int) -> None:
-    """Whatever the length, one turn more would not have fitted."""
+def test_how_much_goes(ask: Ask, engine: Headless, slack: int) -> None:
+    """Whatever the length: the least that frees whole fourths of the context, or where that cannot be, the least that fits."""
     request = asked(ask, "drop_oldest", 1024)
     engine.run(request)
     backend = engine.engine.model.backend
@@ -81,7 +83,23 @@ def test_the_fewest(ask: Ask, engine: Headless, slack: int) -> None:
     engine.run(asked(ask, "drop_oldest", length))
     fitted = fit(backend, asked(ask, "drop_oldest", length))
     room = length - reserve(request, length)
-    assert len(fitted.prompt) == max(size for size in sizes if size <= room)
+    fourths = math.ceil((sizes[0] - room) / (length // 4)) * (length // 4)
+    fitting = [size for size in sizes if size <= room]
+    assert len(fitted.prompt) == max([size for size in fitting if sizes[0] - size >= fourths] or fitting)
+
+
+def test_the_turns_after_it_find_their_prefix(ask: Ask, engine: Headless) -> None:
+    """A conversation that grows by a turn at a time leaves out the same for several turns."""
+    talk, begins = list(TALK), []
+    for turn in range(30):
+        events = engine.run(asked(ask, "drop_oldest", 1000, messages=talk))
+        trimmed = of_kind(events, Trimmed)
+        begins.append(trimmed[0].messages if trimmed else 0)
+        talk += [Message("assistant", f"reply {turn}, some words"), Message("user", f"question {turn}, more words")]
+    kept = sum(one == other for one, other in pairwise(begins))
+    assert begins == sorted(begins)
+    assert begins[-1] > 0
+    assert kept >= 20, begins
 
 
 def test_ask(ask: Ask, engine: Headless) -> None:

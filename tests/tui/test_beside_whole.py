@@ -1,4 +1,4 @@
-"""From question to restart with a real engine: three temperatures compared, one kept, asked again, the app started anew."""
+"""From question to restart with a real engine: temperatures compared, one kept, a branch at a token, the app started anew."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from fader.engine.engine import Engine
 from fader.tui.app import FaderApp
 from fader.tui.beside.screen import BesideScreen
+from fader.tui.odds_screen import OddsScreen
 from fader_backends.base import SamplerSettings
 from fader_plugins.registry import build
 from fader_plugins.turn import AnyEvent, GenerationRequest
@@ -59,11 +60,11 @@ class ThreadHouse(HandHouse):
 
 
 def app_of(house: HandHouse, resume: bool) -> FaderApp:
-    plugins = {"sampler": {"on": True, "base": "neutral", "temperature": 1.0}}
+    plugins = {"sampler": {"on": True, "base": "neutral", "temperature": 1.0, "seed": 7}, "logprobs": {"on": True}}
     return FaderApp(house, profile(load={"noise": 1.5}, max_tokens=30, plugins=plugins), resume)
 
 
-async def test_compare_keep_regenerate_restart(tmp_path: Path) -> None:
+async def test_compare_keep_branch_regenerate_restart(tmp_path: Path) -> None:
     house = ThreadHouse(tmp_path)
     app = app_of(house, False)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -77,7 +78,7 @@ async def test_compare_keep_regenerate_restart(tmp_path: Path) -> None:
         assert isinstance(screen, BesideScreen)
         await scene.settled()
         assert screen.prompt.draft == "say something"
-        screen.prompt.put("/sweep temperature 0.4..1.2 x3")
+        screen.prompt.put("/sweep temperature 0.5..1.5 x3")
         await pilot.press("enter")
         await scene.until(lambda: len(screen.comparer.columns) == 3, "three columns")
         screen.prompt.put("say something")
@@ -92,8 +93,25 @@ async def test_compare_keep_regenerate_restart(tmp_path: Path) -> None:
         chat = app.chat
         assert chat is not None
         assert [node.content for node in chat.nodes()] == ["say something", texts[1]]
+        app.transcript.focus()
+        await scene.settled()
+        await pilot.press("p")
+        await scene.until(lambda: isinstance(app.screen, OddsScreen), "the probabilities")
+        await scene.settled()
+        await pilot.press("right", "right", "down", "enter")
+        await scene.until(
+            lambda: chat.turn is None and chat.nodes()[-1].content not in texts, "a reply that parts there"
+        )
+        branched = chat.nodes()[-1]
+        kept = chat.store.children(branched.conversation, branched.parent)[1]
+        assert branched.ids is not None
+        assert kept.ids is not None
+        assert branched.ids[:2] == kept.ids[:2]
+        assert branched.ids[2] != kept.ids[2]
+        await scene.until(lambda: not isinstance(app.screen, OddsScreen), "the chat again")
+        await scene.settled()
         await scene.send("/regen")
-        await scene.until(lambda: chat.turn is None and chat.nodes()[-1].content not in texts, "another reply")
+        await scene.until(lambda: chat.turn is None and chat.nodes()[-1].id > branched.id, "another reply")
         regenerated = chat.nodes()[-1].content
     app.shut()
 
@@ -106,12 +124,12 @@ async def test_compare_keep_regenerate_restart(tmp_path: Path) -> None:
         question, reply = later.nodes()
         assert (question.content, reply.content) == ("say something", regenerated)
         siblings = later.store.children(question.conversation, question.id)
-        assert [node.content for node in siblings] == [*texts, regenerated]
+        assert [node.content for node in siblings] == [*texts, branched.content, regenerated]
         assert all(node.record for node in siblings), "each remembers its settings and its numbers"
         await scene.settled()
         await scene.send("/compare #1")
         await scene.until(lambda: isinstance(again.screen, BesideScreen), "the comparison")
-        await scene.until(lambda: "temperature=0.8" in scene.text(), "its columns")
+        await scene.until(lambda: "temperature=1.0" in scene.text() or "temperature=1" in scene.text(), "its columns")
         shown = again.screen
         assert isinstance(shown, BesideScreen)
         assert [column.text for column in shown.comparer.columns] == texts

@@ -13,8 +13,9 @@ from fader_backends.errors import Failure
 from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, Numbers, RequestDraft, Token
 
 from ..metrics import Stats
+from ..odds import packed
 from ..switchboard import Switchboard
-from ..turns import joined
+from ..turns import joined, noted
 from . import spec
 from .asked import Asked
 from .figures import Figures, figures
@@ -133,11 +134,15 @@ class Column:
         return self.run.answer(self.rounds) if self.run is not None else self.stored
 
     def to_store(self) -> StoredColumn:
-        """Return it as it is stored."""
+        """Return it as it is stored, with what each token was chosen from."""
+        answer = self.answer()
+        chosen = noted(self.run.stats) if self.run is not None else None
+        if answer is not None and chosen is not None:
+            answer = msgspec.structs.replace(answer, chosen=packed(chosen))
         return StoredColumn(
             changes=self.changes,
             title=self.title,
-            answer=self.answer(),
+            answer=answer,
             failure=self.failure,
             note=self.note,
             alone=self.alone,

@@ -14,7 +14,7 @@ from fader_backends.errors import FaderError, StoreError, UnknownName
 
 from ..chat import Chat
 from ..store import Node, Store
-from ..turns import said
+from ..turns import odds_budget, said
 from .values import Comparison, StoredColumn
 
 MOVED = "What it answered is gone from its conversation, so it was kept in a new one."
@@ -121,4 +121,6 @@ def _add(store: Store, conversation: str, question: int, column: StoredColumn) -
     state = "failed" if reason == "failed" else "cancelled" if reason in (None, "cancelled") else "complete"
     node = store.add(conversation, question, "assistant", record.text, ids=record.ids, state=state)
     store.update(node.id, content=record.text, ids=record.ids, state=state, record=msgspec.json.encode(record))
+    if column.answer.chosen:
+        store.keep_odds(node.id, column.answer.chosen, odds_budget(record.request))
     return node

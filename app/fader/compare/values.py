@@ -29,6 +29,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What became visible with each token."""
     logprobs: tuple[float, ...]
     """Per token: natural log of its probability among the candidates left by the chain."""
+    chosen: bytes = b""
+    """What each token was chosen from (`fader.odds.packed`); empty where nobody asked for that."""
     rounds: tuple[Numbers, ...] = ()
     """Further runs of the column, where it was run for its timing."""
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import msgspec
 from fader_backends.base import Backend, Message, Session
-from fader_backends.errors import Interrupted
+from fader_backends.errors import ContextFull, Interrupted
 from fader_plugins.calls import Hooks, common
 from fader_plugins.turn import GenerationRequest
 
 from .announce import failure_of
+from .fitting import fit
 from .model import LoadedModel
 from .sessions import Sessions
 
@@ -120,7 +122,13 @@ class Ahead:
 
 
 def certain(backend: Backend, request: GenerationRequest) -> list[int]:
-    """Return the ids that the prompt begins with however its last message goes on."""
+    """Return the ids that the prompt begins with however its last message goes on; none where it does not fit."""
     *before, last = request.messages
-    prompts = [backend.chat([*before, Message(last.role, last.content + more)], request.now) for more in CONTINUATIONS]
+    prompts = []
+    for more in CONTINUATIONS:
+        longer = (*before, Message(last.role, last.content + more))
+        try:
+            prompts.append(fit(backend, msgspec.structs.replace(request, messages=longer)).prompt)
+        except ContextFull:
+            return []
     return prompts[0][: min(common(prompts[0], other) for other in prompts[1:])]

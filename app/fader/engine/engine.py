@@ -60,6 +60,7 @@ class Engine:
         self._cancelled: set[str] = set()
         self._faults = Faults()
         self._closing = False
+        self._interrupted = False
 
     def submit(self, request: GenerationRequest) -> None:
         """Queue a turn."""
@@ -75,12 +76,17 @@ class Engine:
     def _put(self, item: GenerationRequest | Wish) -> None:
         self._inbox.put(item)
         if self._ahead.working:
-            self.model.interrupt()
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        """Stop what is evaluated now. Flagged last, so that whoever sees the flag undoes the whole of it."""
+        self.model.interrupt()
+        self._interrupted = True
 
     def cancel(self, request_id: str) -> None:
         """Stop a turn, waiting or running, as soon as its present chunk allows; others are untouched."""
         self._cancelled.add(request_id)
-        self.model.interrupt()
+        self._interrupt()
 
     def adjust(self, request_id: str, sampler: SamplerSettings) -> None:
         """Use other sampler settings for a running reply from its next token on; nothing happens when it is over."""
@@ -89,7 +95,7 @@ class Engine:
     def close(self) -> None:
         """Make `run` return soon; what is running is cancelled and the model freed."""
         self._closing = True
-        self.model.interrupt()
+        self._interrupt()
         self._inbox.put(None)
 
     def run(self) -> None:
@@ -127,8 +133,11 @@ class Engine:
 
     def _work(self) -> None:
         """One pass: start what can start, evaluate one batch, hand the scores out."""
-        self.model.resume()
-        self._drop_cancelled()
+        if self._interrupted:
+            self._interrupted = False
+            self.model.resume()
+        if self._cancelled:
+            self._drop_cancelled()
         self._adjust_rows()
         while self._waiting and self._fits(self._waiting[0]):
             self._start(self._waiting.pop(0))
@@ -154,8 +163,6 @@ class Engine:
         self._ahead.forget()
 
     def _drop_cancelled(self) -> None:
-        if not self._cancelled:
-            return
         for request in [request for request in self._waiting if request.id in self._cancelled]:
             self._waiting.remove(request)
             self._cancelled.discard(request.id)
@@ -271,11 +278,12 @@ class Engine:
                 self._fail(parts[0][0], error)
                 return
         else:
-            took, batch = self.clock() - begin, sum(len(part.tokens) for _, part in parts)
-            yield from ((row, part, one, took, batch) for (row, part), one in zip(parts, scores, strict=True))
+            took, batch = self.clock() - begin, sum([len(part.tokens) for _, part in parts])
+            for (row, part), one in zip(parts, scores, strict=True):
+                yield row, part, one, took, batch
             return
-        for part in parts:
-            yield from self._evaluate(backend, [part])
+        for single in parts:
+            yield from self._evaluate(backend, [single])
 
     def _advance(self, row: Row, part: Extension, scores: Scores, took_ns: int, batch: int) -> None:
         try:

@@ -5,7 +5,9 @@ Knows messages and token counts; evaluates nothing.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 from fader_backends.base import Backend, Message
@@ -14,6 +16,10 @@ from fader_plugins.turn import GenerationRequest
 
 RESERVE = 512
 """Tokens kept free for a reply of unstated length, at most a quarter of the context."""
+
+
+AT_ONCE = 4
+"""The oldest turns go a fourth of the context at a time."""
 
 
 class Fitted(NamedTuple):
@@ -29,8 +35,9 @@ class Fitted(NamedTuple):
 def fit(backend: Backend, request: GenerationRequest, begun: Sequence[int] = ()) -> Fitted:
     """Return the prompt and after it `begun`, without the oldest messages where they do not fit and may go.
 
-    Messages go turn by turn (a question and what answers it), as few as it takes until the rest and room for the reply
-    fit; the system prompt and the last question always stay. Raises ContextFull as the request's `when_full` says.
+    Messages go turn by turn (a question and what answers it), the system prompt and the last question always stay. What
+    goes is measured in `AT_ONCE` of the context, so that the next few turns leave out the same and find their prefix held;
+    where so much cannot go, as much as it takes. Raises ContextFull as the request's `when_full` says.
     """
     length = backend.context.length - len(begun)
     prompt = backend.chat(request.messages, request.now)
@@ -39,15 +46,12 @@ def fit(backend: Backend, request: GenerationRequest, begun: Sequence[int] = ())
         return Fitted([*prompt, *begun])
     if request.when_full == "stop":
         raise _full(len(prompt) + len(begun), length + len(begun), "Nothing was cut.")
+    step = max(length // AT_ONCE, 1)
     kept, shorter = request.messages, prompt
-    choices = shortened(request.messages)
-    low, high = 0, len(choices)
-    while low < high:  # the fewest turns that are enough; all but the last where none are
-        middle = (low + high) // 2
-        kept, shorter = choices[middle], backend.chat(choices[middle], request.now)
-        low, high = (low, middle) if len(shorter) <= room else (middle + 1, high)
-    if choices and kept != (best := choices[min(low, len(choices) - 1)]):
-        kept, shorter = best, backend.chat(best, request.now)
+    for most in (len(prompt) - -(-(len(prompt) - room) // step) * step, room):
+        kept, shorter = _within(backend, request, most)
+        if len(shorter) <= most:
+            break
     dropped, tokens = len(request.messages) - len(kept), len(prompt) - len(shorter)
     if request.when_full == "drop_oldest" and len(shorter) < length:
         return Fitted([*shorter, *begun], dropped, tokens)
@@ -60,6 +64,19 @@ def fit(backend: Backend, request: GenerationRequest, begun: Sequence[int] = ())
         "Set kv_cache.when_full to drop_oldest (or to stop, to go on without that room), raise the context length, or "
         "start a new chat.",
     )
+
+
+def _within(backend: Backend, request: GenerationRequest, most: int) -> tuple[tuple[Message, ...], list[int]]:
+    """Return messages and prompt without the fewest turns that leave at most `most` tokens; without all but the last."""
+    choices = shortened(request.messages)
+
+    @cache
+    def prompt(place: int) -> list[int]:
+        return backend.chat(choices[place] if choices else request.messages, request.now)
+
+    place = bisect_left(range(len(choices)), True, key=lambda place: len(prompt(place)) <= most)
+    place = max(min(place, len(choices) - 1), 0)
+    return choices[place] if choices else request.messages, prompt(place)
 
 
 def reserve(request: GenerationRequest, length: int) -> int:

@@ -19,6 +19,8 @@ def choose(rows: Sequence[Row], batch: int) -> list[tuple[Row, int]]:
     Rows that are decoding come first, since a person is reading them, and among them those with the shortest steps, so
     that none waits for another's drafts; prompts share what is left, each at most its chunk.
     """
+    if len(rows) == 1:
+        return [(rows[0], min(rows[0].remaining, rows[0].request.chunk, batch))]
     plan: list[tuple[Row, int]] = []
     room = batch
     kept = batch // SHARE if any(row.prefilling for row in rows) else 0

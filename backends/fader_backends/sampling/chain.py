@@ -16,7 +16,7 @@ from ..errors import BadScores, BadValue
 from . import cuts, scores
 from .candidates import Candidates, Floats, Ranked, everything
 from .limits import check
-from .numbers import XTC, draw, uniform
+from .numbers import XTC, uniform
 from .targets import AdaptiveP, Mirostat
 from .trace import Room, Trace
 
@@ -58,6 +58,7 @@ class Chain:
         self.vocabulary = vocabulary
         self.size = size
         self.settings = settings
+        self._acting = acting(settings)
         self.breakers = self._breakers()
         self.target = self._target()
 
@@ -65,6 +66,7 @@ class Chain:
         """Use other settings from the next token on. What was learnt stays where its own settings are the same."""
         check(settings)
         former, self.settings = self.settings, settings
+        self._acting = acting(settings)
         if former.dry_breakers != settings.dry_breakers or bool(former.dry_multiplier) != bool(settings.dry_multiplier):
             self.breakers = self._breakers()
         if _steering(former) != _steering(settings):
@@ -77,31 +79,33 @@ class Chain:
         what is allowed (the order of llama.cpp's `common_sampler_sample`).
         """
         if self.constraint is None:
-            return self._choose(self.candidates(row, history), history)
+            return self._choose(self._left(row, history), history)
         learnt = copy(self.target)
-        pick = self._choose(self.candidates(row, history), history)
+        pick = self._choose(self._left(row, history), history)
         if not self.constraint.allows(pick.token):
             self.target = learnt
-            pick = self._choose(self.candidates(row, history, self.constraint), history)
+            pick = self._choose(self._left(row, history, self.constraint), history)
         self.constraint.accept(pick.token)
         return pick
 
-    def _choose(self, left: Candidates, history: Sequence[int]) -> Pick:
+    def _choose(self, left: Candidates | Ranked, history: Sequence[int]) -> Pick:
         s = self.settings
         if self.target is not None and s.temperature > 0.0:
-            if isinstance(self.target, Mirostat):
-                left = self._followed("mirostat", left, self.target.cut(left))
-            seen = self.target.cut(left) if self.trace is not None and isinstance(self.target, AdaptiveP) else left
-            place, p = self.target.choose(left, uniform(s.seed, s.row, len(history)))
-            return self._pick(int(left.tokens[place]), math.log(p), seen)
+            return self._steered(self.target, left.by_id(), uniform(s.seed, s.row, len(history)))
         if len(left.tokens) == 1:
             return self._pick(int(left.tokens[0]), 0.0, left)
-        odds = left.odds()
-        place, total = draw(odds, uniform(s.seed, s.row, len(history)))
-        return self._pick(int(left.tokens[place]), math.log(float(odds[place]) / total), left, total)
+        token, odds, total = left.draw(uniform(s.seed, s.row, len(history)))
+        return self._pick(token, math.log(odds / total), left, total)
 
-    def _pick(self, token: int, logprob: float, left: Candidates, total: float | None = None) -> Pick:
-        return Pick(token, logprob, None if self.trace is None else self.trace.odds(token, left, total))
+    def _steered(self, target: Mirostat | AdaptiveP, left: Candidates, number: float) -> Pick:
+        if isinstance(target, Mirostat):
+            left = self._followed("mirostat", left, target.cut(left))
+        seen = target.cut(left) if self.trace is not None and isinstance(target, AdaptiveP) else left
+        place, p = target.choose(left, number)
+        return self._pick(int(left.tokens[place]), math.log(p), seen)
+
+    def _pick(self, token: int, logprob: float, left: Candidates | Ranked, total: float | None = None) -> Pick:
+        return Pick(token, logprob, None if self.trace is None else self.trace.odds(token, left.by_id(), total))
 
     def _traced(self, every: Candidates, best: float) -> Trace:
         if self.room is None or len(self.room.odds) != len(every.scores):
@@ -118,9 +122,12 @@ class Chain:
 
         With mirostat only logit bias and temperature act, as in llama.cpp.
         """
+        return self._left(row, history, constraint).by_id()
+
+    def _left(self, row: Floats, history: Sequence[int], constraint: Constraint | None = None) -> Candidates | Ranked:
         s = self.settings
         left = everything(row)
-        best = float(np.maximum.reduce(left.peaks)) if left.peaks is not None else math.nan
+        best = float(left.peaks[-1]) if left.peaks is not None else math.nan
         if not math.isfinite(best):
             raise BadScores(
                 "The model's scores cannot be sampled.",
@@ -141,39 +148,33 @@ class Chain:
                     "Loosen the grammar, the JSON schema or the logit bias.",
                 )
             self._followed("grammar", before, left)
-        order = s.order if not s.mirostat else ("temperature",)
-        if s.temperature <= 0.0 and not s.dynatemp_range and "temperature" in order and not self._may_drop_the_best():
-            order = tuple(name for name in order if name in ("penalties", "dry", "temperature"))
         some: Candidates | Ranked = left
-        for name in order:
+        for name in self._acting:
             some = self._followed(name, some, self._apply(name, some, history))
-        return some.by_id()
+        return some
 
     def _apply(self, name: str, c: Candidates | Ranked, history: Sequence[int]) -> Candidates | Ranked:
         s = self.settings
         match name:
+            case "temperature":
+                return scores.tempered(c, s)
+            case "top_k":
+                return cuts.top_k(c, s.top_k)
+            case "top_p":
+                return cuts.top_p(c, s.top_p, s.min_keep)
+            case "min_p":
+                return cuts.min_p(c, s.min_p, s.min_keep)
             case "penalties":
                 return scores.penalised(c, history, s)
             case "dry":
                 return scores.dry(c, history, s, self.breakers)
             case "top_n_sigma":
                 return cuts.top_n_sigma(c, s.top_n_sigma)
-            case "top_k":
-                return cuts.top_k(c, s.top_k)
             case "typical_p":
                 return cuts.typical(c, s.typical_p, s.min_keep)
-            case "top_p":
-                return cuts.top_p(c, s.top_p, s.min_keep)
-            case "min_p":
-                return cuts.min_p(c, s.min_p, s.min_keep)
-            case "xtc":
-                hit = s.xtc_probability > 0.0 and (uniform(s.seed, s.row, len(history), XTC) <= s.xtc_probability)
-                return cuts.xtc(c, s.xtc_threshold, s.min_keep) if hit else c
             case _:
-                return scores.tempered(c, s)
-
-    def _may_drop_the_best(self) -> bool:
-        return self.settings.typical_p < 1.0 or self.settings.xtc_probability > 0.0
+                hit = uniform(s.seed, s.row, len(history), XTC) <= s.xtc_probability
+                return cuts.xtc(c, s.xtc_threshold, s.min_keep) if hit else c
 
     def _bias(self, size: int) -> dict[int, float]:
         bias = self.settings.logit_bias
@@ -204,6 +205,26 @@ class Chain:
 
 _known: WeakKeyDictionary[Vocabulary, dict[tuple[str, ...], scores.Breakers]] = WeakKeyDictionary()
 """Breakers are looked for in the whole vocabulary, so once per model and not once per turn."""
+
+
+def acting(s: SamplerSettings) -> tuple[str, ...]:
+    """Return the samplers, in their order, that are not at their off values; of a greedy chain only those that matter."""
+    off = {
+        "penalties": s.penalty_window == 0 or (s.repeat_penalty, s.frequency_penalty, s.presence_penalty) == (1, 0, 0),
+        "dry": not s.dry_multiplier or s.dry_window == 0,
+        "top_n_sigma": s.top_n_sigma <= 0.0,
+        "top_k": s.top_k <= 0,
+        "typical_p": s.typical_p >= 1.0,
+        "top_p": s.top_p >= 1.0,
+        "min_p": s.min_p <= 0.0,
+        "xtc": s.xtc_probability <= 0.0,
+    }
+    order = ("temperature",) if s.mirostat else s.order
+    names = tuple(name for name in order if not off.get(name))
+    greedy = s.temperature <= 0.0 and not s.dynatemp_range and "temperature" in order
+    if greedy and not {"typical_p", "xtc"} & set(names):  # the others never drop the best
+        return tuple(name for name in names if name in ("penalties", "dry", "temperature"))
+    return names
 
 
 def _steering(s: SamplerSettings) -> tuple[float, ...]:

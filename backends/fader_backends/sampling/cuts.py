@@ -6,9 +6,10 @@ Know only what is left when their turn comes. All keep at least one candidate.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from itertools import accumulate
 
 import numpy as np
-import numpy.typing as npt
 
 from ..base import FORBIDDEN
 from .candidates import Candidates, Floats, Fresh, Ranked, Tokens, group_maxima
@@ -16,7 +17,7 @@ from .candidates import Candidates, Floats, Fresh, Ranked, Tokens, group_maxima
 FAR = -1e20
 """A mean below it has -inf or `FORBIDDEN` in it."""
 FEW = 256
-"""How many of the best top-p sorts at first."""
+"""How many of the best are sorted and then handled one by one."""
 
 
 def best_places(scores: Floats, k: int, peaks: Floats | None = None) -> Tokens:
@@ -27,10 +28,10 @@ def best_places(scores: Floats, k: int, peaks: Floats | None = None) -> Tokens:
     peaks = group_maxima(scores) if peaks is None else peaks
     few: Tokens | None = None
     if k < len(peaks) < len(scores):
-        bound = np.partition(peaks, len(peaks) - k)[len(peaks) - k]
+        bound = peaks[-k]
         few = (scores >= bound).nonzero()[0] if bound > -np.inf else None
-    order: Tokens = (-(scores if few is None else scores[few])).argsort(kind="stable")[:k]
-    return order if few is None else few[order]
+    order: Tokens = (-(scores if few is None else scores.take(few))).argsort(kind="stable")[:k]
+    return order if few is None else few.take(order)
 
 
 def largest(values: Floats, k: int) -> Tokens:
@@ -67,12 +68,14 @@ def ranked(c: Candidates | Ranked, k: int) -> Ranked:
     if isinstance(c, Ranked):
         return c.first(k)
     places = best_places(c.scores, k, c.peaks)
-    return Ranked(c.tokens[places], c.scores[places])
+    return Ranked(c.tokens.take(places).tolist(), c.scores.take(places).tolist())
 
 
 def top_k(c: Candidates | Ranked, k: int) -> Candidates | Ranked:
     """Keep the k best; 0 is off."""
-    return c if k <= 0 or k >= len(c.tokens) else ranked(c, k)
+    if k <= 0 or k >= len(c.tokens):
+        return c
+    return c.keep(largest(c.scores, k)) if isinstance(c, Candidates) and k > FEW else ranked(c, k)
 
 
 def top_p(c: Candidates | Ranked, p: float, min_keep: int) -> Candidates | Ranked:
@@ -82,31 +85,32 @@ def top_p(c: Candidates | Ranked, p: float, min_keep: int) -> Candidates | Ranke
     """
     if p >= 1.0:
         return c
-    best = ranked(c, len(c.tokens) if isinstance(c, Ranked) else max(FEW, min_keep))
-    mass = best.odds().cumsum(dtype=np.float64)
-    if isinstance(c, Ranked) or len(best.tokens) == len(c.tokens):
-        wanted = p * float(mass[-1])
-    else:
-        odds = c.odds()
-        wanted = p * float(odds.sum(dtype=np.float64))
-        if mass[-1] < wanted:  # a flat distribution
-            mass = np.cumsum(np.sort(odds)[::-1].astype(np.float64))
-            return c.keep(largest(odds, _enough(mass, wanted, min_keep)))
-    return best.first(_enough(mass, wanted, min_keep))
+    if isinstance(c, Ranked):
+        mass = list(accumulate(c.odds()))
+        return c.first(_enough(mass, p * mass[-1], min_keep))
+    best = ranked(c, max(FEW, min_keep))
+    mass = list(accumulate(best.odds()))
+    odds = c.odds()
+    wanted = p * float(odds.sum(dtype=np.float64))
+    if mass[-1] >= wanted or len(best.tokens) == len(c.tokens):
+        return best.first(_enough(mass, wanted, min_keep))
+    every = np.cumsum(np.sort(odds)[::-1].astype(np.float64)).tolist()  # a flat distribution
+    return c.keep(largest(odds, _enough(every, wanted, min_keep)))
 
 
-def _enough(mass: npt.NDArray[np.float64], wanted: float, min_keep: int) -> int:
+def _enough(mass: list[float], wanted: float, min_keep: int) -> int:
     """Return how many of the best reach the mass that is wanted."""
-    return min(max(int(mass.searchsorted(wanted, side="left")) + 1, min_keep), len(mass))
+    return min(max(bisect_left(mass, wanted) + 1, min_keep), len(mass))
 
 
 def min_p(c: Candidates | Ranked, p: float, min_keep: int) -> Candidates | Ranked:
     """Drop candidates below p times the best one's probability (Nguyen et al., "Min-p", 2024); 0 is off."""
     if p <= 0.0:
         return c
-    bound = c.scores.max() + np.float32(math.log(p))
     if isinstance(c, Ranked):
-        return c.first(max(int(np.count_nonzero(c.scores >= bound)), min_keep))
+        floor = c.scores[0] + math.log(p)
+        return c.first(max(sum(score >= floor for score in c.scores), min_keep))
+    bound = c.scores.max() + np.float32(math.log(p))
     places = np.flatnonzero(c.scores >= bound)
     if len(places) < min(min_keep, len(c.tokens)):
         return ranked(c, min_keep)

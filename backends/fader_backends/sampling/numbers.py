@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
-
-from .candidates import Floats
+import numpy.typing as npt
 
 DRAW = 0
 """Stream of the draw."""
@@ -36,29 +38,32 @@ def _block(seed: int, row: int, block: int, stream: int) -> list[float]:
     return numbers
 
 
-def draw(odds: Floats, number: float) -> tuple[int, float]:
+def draw(odds: npt.NDArray[np.float32], number: float) -> tuple[int, float]:
     """Return the index at which the running sum of odds passes `number` times their sum, and that sum.
 
     Sums are taken per group first: one pass that vectorises, then two short searches.
     """
-    before, group = 0.0, 0
-    if len(odds) <= SPAN:
-        inner = odds.cumsum(dtype=np.float64)
-        total = float(inner[-1])
-        wanted = number * total
-    else:
-        groups = -(-len(odds) // SPAN)
-        padded = np.zeros(groups * SPAN, dtype=np.float32)
-        padded[: len(odds)] = odds
-        heaps = padded.reshape(groups, SPAN)
-        mass = np.cumsum(heaps.sum(axis=1, dtype=np.float64))
-        total = float(mass[-1])
-        wanted = number * total
-        group = min(int(mass.searchsorted(wanted, side="right")), groups - 1)
-        before = float(mass[group - 1]) if group else 0.0
-        inner = heaps[group].cumsum(dtype=np.float64)
-    chosen = group * SPAN + int(inner.searchsorted(wanted - before, side="right"))
-    chosen = min(chosen, len(odds) - 1)
-    while odds[chosen] == 0.0:  # rounding at a border must not pick what cannot be
+    groups = -(-len(odds) // SPAN)
+    padded = np.zeros(groups * SPAN, dtype=np.float32)
+    padded[: len(odds)] = odds
+    heaps = padded.reshape(groups, SPAN)
+    mass = np.cumsum(heaps.sum(axis=1, dtype=np.float64))
+    total = float(mass[-1])
+    group = min(int(mass.searchsorted(number * total, side="right")), groups - 1)
+    before = float(mass[group - 1]) if group else 0.0
+    inner = heaps[group].cumsum(dtype=np.float64)
+    chosen = group * SPAN + int(inner.searchsorted(number * total - before, side="right"))
+    return _possible(odds, min(chosen, len(odds) - 1)), total
+
+
+def draw_of_few(odds: Sequence[float], number: float) -> tuple[int, float]:
+    """Do the same in plain Python, which is quicker for few."""
+    mass = list(accumulate(odds))
+    return _possible(odds, min(bisect_right(mass, number * mass[-1]), len(odds) - 1)), mass[-1]
+
+
+def _possible(odds: Sequence[float] | npt.NDArray[np.float32], chosen: int) -> int:
+    """Return the index, or the nearest before it that can be: rounding at a border must not pick what cannot."""
+    while odds[chosen] == 0.0:
         chosen -= 1
-    return chosen, total
+    return chosen

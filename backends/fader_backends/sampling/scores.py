@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..base import SamplerSettings
-from .candidates import Candidates, Floats, Fresh, Ranked
+from .candidates import Candidates, Fresh, Ranked
 
 COLD = 1e-3
 """Temperatures below it divide the distances to the best score, which cannot overflow upwards."""
@@ -162,13 +162,16 @@ def tempered(c: Candidates | Ranked, s: SamplerSettings) -> Candidates | Ranked:
         share = float(-(p * np.log(p)).sum(dtype=np.float64)) / math.log(len(c.tokens))
         low, high = max(0.0, temperature - s.dynatemp_range), temperature + s.dynatemp_range
         temperature = low + (high - low) * max(share, 0.0) ** s.dynatemp_exponent
+    if isinstance(c, Ranked):
+        if temperature <= 0.0:
+            return c.first(1)
+        best = c.scores[0] if temperature < COLD else 0.0
+        divisor = max(temperature, COLDEST)
+        return Ranked(c.tokens, [(score - best) / divisor for score in c.scores])
     if temperature <= 0.0:
-        best = int(c.scores.argmax())
-        return Candidates(c.tokens[best : best + 1], c.scores[best : best + 1])
-    scores: Floats
+        best_place = int(c.scores.argmax())
+        return Candidates(c.tokens[best_place : best_place + 1], c.scores[best_place : best_place + 1])
     if temperature < COLD:
         with np.errstate(over="ignore"):  # to -inf, which is what such a temperature means
-            scores = (c.scores - c.scores.max()) / np.float32(max(temperature, COLDEST))
-    else:
-        scores = c.scores / np.float32(temperature)
-    return Ranked(c.tokens, scores) if isinstance(c, Ranked) else Candidates(c.tokens, scores)
+            return Candidates(c.tokens, (c.scores - c.scores.max()) / np.float32(max(temperature, COLDEST)))
+    return Candidates(c.tokens, c.scores / np.float32(temperature))

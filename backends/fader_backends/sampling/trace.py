@@ -84,11 +84,12 @@ class Trace:
 
 def _possible(left: Candidates | Ranked, tokens: list[int]) -> dict[int, float]:
     """Return token -> score of those among `tokens` that are left and possible."""
-    if len(left.tokens) <= FEW:
+    if isinstance(left, Ranked):
+        found = dict(zip(left.tokens, left.scores, strict=True))
+    elif len(left.tokens) <= FEW:
         found = dict(zip(left.tokens.tolist(), left.scores.tolist(), strict=True))
-        return {token: found[token] for token in tokens if found.get(token, -math.inf) > FORBIDDEN / 2}
-    wanted = np.array(tokens, dtype=np.intp)
-    sorted_ones = left.by_id()
-    places, there = sorted_ones.places(wanted)
-    pairs = zip(wanted[there].tolist(), sorted_ones.scores[places].tolist(), strict=True)
-    return {token: score for token, score in pairs if score > FORBIDDEN / 2}
+    else:
+        wanted = np.array(tokens, dtype=np.intp)
+        places, there = left.places(wanted)
+        found = dict(zip(wanted[there].tolist(), left.scores[places].tolist(), strict=True))
+    return {token: found[token] for token in tokens if found.get(token, -math.inf) > FORBIDDEN / 2}

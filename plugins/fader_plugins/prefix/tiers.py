@@ -222,12 +222,23 @@ class Tiers:
         try:
             twin = session.fork()
         except OutOfMemory:
+            self._keep_beginning(session, length, place, budgets)
             return
         try:
             if self._cut(twin, length):
                 self.keep(twin, place, budgets)
         finally:
             twin.close()
+
+    def _keep_beginning(self, session: Session, length: int, place: Place, budgets: Budgets) -> None:
+        """Keep the first `length` tokens where all rows are in use: the session gives the rest away for a moment."""
+        try:
+            whole = session.save()
+        except (NotSupported, OutOfMemory):
+            return
+        if self._cut(session, length):
+            self.keep(session, place, budgets)
+            self._load(session, whole)  # where that fails, its owner's next turn evaluates more, and nothing is wrong
 
 
 def _first(found: Iterator[T]) -> list[T]:

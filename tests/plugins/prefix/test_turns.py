@@ -104,6 +104,18 @@ def test_no_owner_gets_anothers(talk: Talk) -> None:
         talk.restart()
 
 
+def test_a_new_system_prompt_is_shared_also_when_all_rows_are_in_use(talk: Talk) -> None:
+    """More conversations than rows: each system prompt is found by the next conversation below it."""
+    talk.set(share=True, live_rows=0)
+    for number in range(6):
+        system = Message("system", f"{number} {LONG}")
+        talk.say([system, user("one")], f"first {number}")
+        held = talk.say([system, user("two")], f"second {number}")
+        assert talk.reused[1] == "memory", number
+        talk.say([*held, user("more")], f"second {number}")
+        assert talk.reused[0] > count(talk, held[:2]), "the conversation kept what it had"
+
+
 def test_the_system_prompt_is_shared_only_on_purpose(talk: Talk) -> None:
     system = Message("system", "You are " + LONG)
     talk.set(share=True)

@@ -1,0 +1,4 @@
+"""The lab: claims as evidence that someone else can run again.
+
+Knows engines, profiles and files; no screen.
+"""
