@@ -46,6 +46,8 @@ EXPECTED = {
     "torch-best-cpu": 0.5,
     "torch-prefix-turn2": 0.15,
     "torch-first-frame": 1.1,
+    "gpu-compiled-tpot": 0.33,
+    "gpu-bandwidth": 1.43,
     "lab-aa": 2.0,
     "lab-planted": 2.0,
     "lab-recording": 1.01,
@@ -122,6 +124,20 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     card, found = harness.run(BENCHES["chain-cost"], Options())
     assert "There is no such thing." in card
     assert (found.ok, found.method) == (None, "There is no such thing.")
+
+
+@pytest.mark.parametrize("name", ["gpu-compiled-tpot", "gpu-bandwidth"])
+def test_without_a_gpu_it_is_said(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line, and nothing is written to disk first."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from tests.bench import harness
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    card, found = harness.run(BENCHES[name], Options())
+    assert (found.ok, found.n) == (None, 0)
+    assert "needs a CUDA device" in found.method
+    assert "\n" not in card
 
 
 def test_the_last_line_is_the_result() -> None:

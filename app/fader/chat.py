@@ -155,7 +155,7 @@ class Chat:
                 return
             self.ahead = parent, certain
             self.opened()
-            request = self._freeze([*before, Message("user", certain)])
+            request = self.planned([*before, Message("user", certain)])
         except FaderError:
             return  # sending will meet and show it; until then nobody asked
         self.engine.prepare(request)
@@ -203,7 +203,7 @@ class Chat:
     def ask(self, text: str, parent: int | None) -> None:
         """Put a question below `parent` and run it. Raises FaderError with nothing stored."""
         asked = Message("user", text)
-        request = self._freeze([*self._messages(parent), asked])
+        request = self.planned([*self._messages(parent), asked])
         conversation = self.opened()
         request = msgspec.structs.replace(request, owner=conversation.id, now=conversation.clock)
         question = self.store.add(conversation.id, parent, "user", text)
@@ -229,7 +229,7 @@ class Chat:
 
     def request(self, question: Node) -> GenerationRequest:
         """Return the turn that answers a question, with the switches as they stand. Raises FaderError."""
-        return self._freeze(self._messages(question.id))
+        return self.planned(self._messages(question.id))
 
     def _submit(self, question: Node, request: GenerationRequest, given: Chosen | None = None) -> None:
         self.leaf = question.id
@@ -239,7 +239,8 @@ class Chat:
         self.viewer.turn_began(self.turn)
         self.engine.submit(request)
 
-    def _freeze(self, messages: Sequence[Message]) -> GenerationRequest:
+    def planned(self, messages: Sequence[Message]) -> GenerationRequest:
+        """Return a turn of these messages, with the switches as they stand. Raises FaderError."""
         return self._plan(messages).freeze(self.new_id(), self.nanoseconds())
 
     def _plan(self, messages: Sequence[Message]) -> RequestDraft:

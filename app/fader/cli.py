@@ -15,6 +15,8 @@ from .cli_compare import compare
 from .cli_evidence import adopt, challenge, replay, review, rollback
 from .cli_frame import Frame, Grouped, option
 from .cli_lab import bench, lab
+from .cli_look import ops
+from .cli_model import devices, kv, weights
 from .cli_options import (
     CONTEXT,
     MODEL,
@@ -59,14 +61,16 @@ def main(context: click.Context, profile: str, model: str | None, resume: bool) 
     context.default_map = {
         "run": {"profile": profile, "model": model},
         "compare": {"run": {"profile": profile, "model": model}},
+        "ops": {"profile": profile, "model": model},
         "plugins": {"list": {"profile": profile}},
         "bench": {"baseline": profile, "model": model},
         "kv": {name: {"profile": profile, "model": model} for name in ("table", "check")},
+        "weights": {"check": {"profile": profile, "model": model}},
     }
     return 0
 
 
-for command in (compare, bench, lab, adopt, rollback, replay, challenge, review):
+for command in (compare, bench, lab, adopt, rollback, replay, challenge, review, kv, weights, devices, ops):
     main.add_command(command)
 
 
@@ -196,58 +200,6 @@ def plugins_list(profile: str, as_json: bool) -> None:
     from .commands.plugins import list_plugins
 
     list_plugins(profile, places(), as_json)
-
-
-@main.group("kv", cls=Frame)
-def kv() -> None:
-    """See what the KV cache takes, and what smaller number types do to the words.
-
-    \b
-    fader kv table -m qwen2.5-0.5b-instruct-q8_0
-    fader kv check --type-k q8_0 --type-v q4_0
-
-    Set the types with -o kv_cache.type_k=q8_0 -o kv_cache.type_v=q8_0, in a profile, or in the rack.
-    """
-
-
-@kv.command("table", cls=Grouped)
-@profile_option()
-@model_option()
-@json_option
-def kv_table(profile: str, model: str | None, as_json: bool) -> None:
-    """Print bytes per token and per context length for each type, from the model's header."""
-    from .commands.kv import show_kv_table
-
-    show_kv_table(profile, model, places(), as_json)
-
-
-@kv.command("check", cls=Grouped)
-@profile_option()
-@model_option()
-@option("--type-k", group=MODEL, metavar="TYPE", help="Type of keys.  [default: q8_0 and q4_0, one after the other]")
-@option("--type-v", group=MODEL, metavar="TYPE", help="Type of values.  [default: as for keys; f16 beside --type-k]")
-@json_option
-def kv_check(profile: str, model: str | None, type_k: str | None, type_v: str | None, as_json: bool) -> None:
-    """Compare quantised types with f16 on a fixed text: KL of what comes next, and where greedy words part.
-
-    \b
-    fader kv check
-    fader kv check -m mine.gguf --type-k q8_0 --type-v q5_1 --json
-
-    The first line is f16 against itself in larger batches: differences of that size are rounding.
-    """
-    from .commands.kv import check_kv
-
-    check_kv(profile, model, type_k, type_v, places(), as_json)
-
-
-@main.command("devices", cls=Grouped)
-@json_option
-def devices(as_json: bool) -> None:
-    """List what llama.cpp can compute on, with its memory; tensor_split spreads a model over it."""
-    from .commands.kv import list_devices
-
-    list_devices(as_json)
 
 
 @main.command("log", cls=Grouped)

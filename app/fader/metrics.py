@@ -228,6 +228,8 @@ class Stats(msgspec.Struct, kw_only=True):
             context_used=finished.context_used if finished else (self.prompt_tokens or 0) + self.output,
             context_length=self.context.length if self.context else None,
             difference=self.difference,
+            device=self.facts.device if self.facts else "",
+            graph=finished.graph if finished else None,
             surprise_bits=mean_bits(self.odds),
             finish_reason=finished.reason if finished else "failed" if self.failure else None,
         )

@@ -1,16 +1,17 @@
-"""How far quantised KV types move a model's words: KL of next-token distributions and first greedy divergence.
+"""How far quantised KV types or weights move a model's words: KL of next-token distributions and first greedy divergence.
 
-Knows a loaded backend and a fixed text; keeps nothing. One thing changes between runs: the types of K and V.
+Knows backends and a fixed text; keeps nothing. One thing changes between runs: the types of K and V, or how weights are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from fader_backends.base import Backend, ContextSpec, Scores, Session
+from fader_backends.base import Backend, ContextSpec, Loader, ModelSpec, Scalar, Scores, Session
 from fader_backends.errors import ContextFull
 
 from .metrics import percentile
@@ -29,13 +30,30 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     at: int
     """Tokens that were equal."""
     wanted: str
-    """The token of f16."""
+    """The reference's token."""
     got: str
     gap: float
-    """Between f16's two best scores there, in logits: near 0 the choice was a toss-up."""
+    """Between the reference's two best scores there, in logits: near 0 the choice was a toss-up."""
 
 
-class Quality(msgspec.Struct, frozen=True, kw_only=True):
+class Distance(msgspec.Struct, frozen=True, kw_only=True):
+    """How far words are from the reference's."""
+
+    positions: int
+    kl_mean: float
+    """Of KL(reference || this) over the text's positions, in nats."""
+    kl_p95: float
+    """By linear interpolation."""
+    kl_max: float
+    same_best: float
+    """Share of positions with the same likeliest token."""
+    greedy_tokens: int
+    """Length of the reference's continuation."""
+    divergence: Divergence | None
+    """None: the continuations are the same."""
+
+
+class Quality(Distance, frozen=True, kw_only=True):
     """One pair of types against f16."""
 
     type_k: str
@@ -44,18 +62,26 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
     """Live KV buffers of the same context."""
     saved: float | None
     """1 - kv_bytes / those of f16."""
-    positions: int
-    kl_mean: float
-    """Of KL(f16 || this) over the text's positions, in nats."""
-    kl_p95: float
-    """By linear interpolation."""
-    kl_max: float
-    same_best: float
-    """Share of positions with the same likeliest token."""
-    greedy_tokens: int
-    """Length of the continuation of f16."""
-    divergence: Divergence | None
-    """None: the continuations are the same."""
+
+
+class WeightsQuality(Distance, frozen=True, kw_only=True):
+    """One way to keep the weights against none: as the model is loaded without."""
+
+    matrices: str
+    weights_bytes: int | None
+    saved: float | None
+    """1 - weights_bytes / those of `plain`."""
+
+
+class Reference(NamedTuple):
+    """What others are compared with."""
+
+    tokens: list[int]
+    wanted: list[npt.NDArray[np.float32]]
+    """Log probabilities after each token, in groups of CHUNK."""
+    ids: list[int]
+    """The greedy continuation."""
+    gaps: list[float]
 
 
 def compare(
@@ -72,49 +98,88 @@ def compare(
     ContextFull, and what making a context may raise.
     """
     tokens = backend.encode(text)
-    spec = _context(context, len(tokens) + GREEDY)
+    spec = _context(context, len(tokens) + GREEDY, {"flash_attention": "on", "unified": True})
     backend.configure(_typed(spec, PLAIN, PLAIN))
     full_bytes = backend.memory().kv_bytes
-    if len(tokens) + GREEDY > backend.context.length:
-        raise ContextFull(f"The text takes {len(tokens):,} tokens; the context holds {backend.context.length:,}.")
-    session = backend.open()
-    wanted = [log_probabilities(scores) for scores in _scored(session, tokens, CHUNK)]
-    wanted_ids, gaps = _continue(backend, session, wanted[-1][-1])
-    session.close()
+    wanted = reference(backend, tokens)
 
     def measure(type_k: str, type_v: str, chunk: int) -> Quality:
-        session = backend.open()
-        kl: list[float] = []
-        same = 0
-        for want, scores in zip(_regrouped(wanted, chunk), _scored(session, tokens, chunk), strict=True):
-            got = log_probabilities(scores)
-            kl += divergences(want, got).tolist()
-            same += int((want.argmax(axis=1) == got.argmax(axis=1)).sum())
-            last = got[-1]
-        ids, _ = _continue(backend, session, last)
-        session.close()
+        found = distance(backend, wanted, chunk)
         kv_bytes = backend.memory().kv_bytes
-        found = Quality(
-            type_k=type_k,
-            type_v=type_v,
-            kv_bytes=kv_bytes,
-            saved=1 - kv_bytes / full_bytes if kv_bytes and full_bytes else None,
-            positions=len(kl),
-            kl_mean=float(np.mean(kl)),
-            kl_p95=percentile(kl, 95) or 0.0,
-            kl_max=max(kl),
-            same_best=same / len(kl),
-            greedy_tokens=len(wanted_ids),
-            divergence=_divergence(backend, wanted_ids, ids, gaps),
-        )
-        done(found)
-        return found
+        saved = 1 - kv_bytes / full_bytes if kv_bytes and full_bytes else None
+        made = Quality(type_k=type_k, type_v=type_v, kv_bytes=kv_bytes, saved=saved, **msgspec.structs.asdict(found))
+        done(made)
+        return made
 
     results = [measure(PLAIN, PLAIN, OTHER_CHUNK)]
     for type_k, type_v in pairs:
         backend.configure(_typed(spec, type_k, type_v))
         results.append(measure(type_k, type_v, CHUNK))
     return results
+
+
+def compare_weights(
+    load: Loader,
+    model: ModelSpec,
+    context: ContextSpec,
+    kinds: Sequence[str],
+    done: Callable[[WeightsQuality], None] = lambda _: None,
+    text: str = TEXT,
+) -> list[WeightsQuality]:
+    """Load a model once for each way to keep its matrices, and compare with the model as it is; as `compare` otherwise."""
+    full_bytes: int | None = None
+    wanted: Reference | None = None
+    results = []
+    for kind, chunk in (("plain", OTHER_CHUNK), *((kind, CHUNK) for kind in kinds)):
+        spec = msgspec.structs.replace(model, options={**model.options, "matrices": kind})
+        backend = load(spec, msgspec.structs.replace(context, length=512, rows=1), lambda _: True)
+        try:
+            tokens = backend.encode(text)
+            backend.configure(_context(context, len(tokens) + GREEDY, {}))
+            size = backend.memory().weights_bytes
+            if wanted is None:
+                wanted, full_bytes = reference(backend, tokens), size
+            found = distance(backend, wanted, chunk)
+        finally:
+            backend.close()
+        saved = 1 - size / full_bytes if size and full_bytes else None
+        results.append(WeightsQuality(matrices=kind, weights_bytes=size, saved=saved, **msgspec.structs.asdict(found)))
+        done(results[-1])
+    return results
+
+
+def reference(backend: Backend, tokens: list[int]) -> Reference:
+    """Evaluate a text and go on greedily. Raises ContextFull where the context is too short for both."""
+    if len(tokens) + GREEDY > backend.context.length:
+        raise ContextFull(f"The text takes {len(tokens):,} tokens; the context holds {backend.context.length:,}.")
+    session = backend.open()
+    wanted = [log_probabilities(scores) for scores in _scored(session, tokens, CHUNK)]
+    ids, gaps = _continue(backend, session, wanted[-1][-1])
+    session.close()
+    return Reference(tokens, wanted, ids, gaps)
+
+
+def distance(backend: Backend, wanted: Reference, chunk: int) -> Distance:
+    """Evaluate the same text in calls of `chunk` tokens, a multiple of CHUNK; return how far the words are from `wanted`."""
+    session = backend.open()
+    kl: list[float] = []
+    same = 0
+    for want, scores in zip(_regrouped(wanted.wanted, chunk), _scored(session, wanted.tokens, chunk), strict=True):
+        got = log_probabilities(scores)
+        kl += divergences(want, got).tolist()
+        same += int((want.argmax(axis=1) == got.argmax(axis=1)).sum())
+        last = got[-1]
+    ids, _ = _continue(backend, session, last)
+    session.close()
+    return Distance(
+        positions=len(kl),
+        kl_mean=float(np.mean(kl)),
+        kl_p95=percentile(kl, 95) or 0.0,
+        kl_max=max(kl),
+        same_best=same / len(kl),
+        greedy_tokens=len(wanted.ids),
+        divergence=_divergence(backend, wanted.ids, ids, wanted.gaps),
+    )
 
 
 def log_probabilities(scores: Scores) -> npt.NDArray[np.float32]:
@@ -131,13 +196,13 @@ def divergences(p: npt.NDArray[np.float32], q: npt.NDArray[np.float32]) -> npt.N
     return sums.clip(min=0.0)
 
 
-def _context(context: ContextSpec, needed: int) -> ContextSpec:
+def _context(context: ContextSpec, needed: int, options: Mapping[str, Scalar]) -> ContextSpec:
     return msgspec.structs.replace(
         context,
         length=-(-needed // 256) * 256,
         rows=1,
         batch=max(context.batch, OTHER_CHUNK),
-        options={**context.options, "flash_attention": "on", "unified": True},
+        options={**context.options, **options},
     )
 
 

@@ -9,6 +9,7 @@ import platform
 from pathlib import Path
 
 import msgspec
+from fader_backends.graphs import GraphState
 from fader_plugins.turn import PluginState
 
 from . import __version__
@@ -100,6 +101,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """Highest resident memory of the process."""
     load_ms: float | None
     """Time to load the model."""
+    graph: GraphState | None
+    """What became of compiled steps; null where there are none."""
     dropped_messages: int
     """Oldest messages left out so that the rest fits the context."""
     versions: dict[str, str]
@@ -142,6 +145,7 @@ def report(stats: Stats, hashes: Path) -> RunReport:
         rss_peak_bytes=numbers.rss_peak_bytes,
         load_ms=numbers.load_ms,
         dropped_messages=numbers.dropped_messages,
+        graph=numbers.graph,
         versions={"fader": __version__, "python": platform.python_version(), **(facts.versions if facts else {})},
         why=why(stats.record()),
         surprise_bits=numbers.surprise_bits,

@@ -17,6 +17,8 @@ from fader_plugins.turn import DraftNumbers, Numbers, RunRecord
 
 FEW = 32
 """New prompt tokens below which a prefill rate is a rough measure."""
+FLOAT32 = 4
+"""Bytes of a number in float32, which kept weights are measured against."""
 HALF = 2.0
 """Bytes of a number in f16, which quantised KV types are measured against."""
 PLACES = {
@@ -198,6 +200,26 @@ def tensor_split(record: RunRecord) -> Account:
     return Account(f"not known from one turn: {asked}; compare turns with it off", cost, cost_ms=loaded)
 
 
+def graph(record: RunRecord) -> Account:
+    """Without it each step starts every operator by itself; both were timed in the check before the first turn."""
+    state, n = record.numbers.graph, record.numbers
+    if state is None:
+        return Account("nothing: the turn ended before anything was told of its graphs", "not known")
+    spent = state.compile_ms if state.mode == "compile" else None
+    when = f"within {_ms(n.load_ms)} of loading in this turn" if n.load_ms else "before this turn"
+    cost = "buffers for the whole context" if spent is None else f"{_ms(spent)} for compiling, {when}"
+    if not state.on or state.eager_ms is None or state.step_ms is None or n.steps < 2:
+        why_not = f"nothing: steps ran without graphs, because {state.why}" if not state.on else "no time is given"
+        return Account(why_not, cost, cost_ms=spent)
+    saved = (n.steps - 1) * (state.eager_ms - state.step_ms)
+    verb = f"est. {_ms(abs(saved))} {'saved' if saved >= 0 else 'lost'}"
+    what = f"{verb}: {n.steps - 1:,} steps after the first token" + (
+        f"; TPOT was {_ms(n.tpot_ms)}" if n.tpot_ms else ""
+    )
+    rests = f"a step took {_ms(state.eager_ms)} without and {_ms(state.step_ms)} with them in the check before the first turn"
+    return Account(what, cost, rests, True, saved, cost_ms=spent)
+
+
 def sampler(record: RunRecord) -> Account:
     """It saves nothing; what it takes is known for the first token, and bounded for the others."""
     n = record.numbers
@@ -222,6 +244,29 @@ def logprobs(record: RunRecord) -> Account:
     return Account("nothing: it notes what the words were chosen from", cost if top else "nothing: none were asked for")
 
 
+def weights(record: RunRecord) -> Account:
+    """Without it each number would take four bytes in float32; what it takes is counted once the model is loaded."""
+    facts, kept = record.facts, record.request.model.options.get("matrices", "plain")
+    cost = "a load of its own when it is switched; less exact words, `fader weights check` measures how much"
+    if facts is None or not facts.weights_bytes:
+        return Account("not known: the backend does not tell what weights take", cost)
+    less = facts.parameters * FLOAT32 - facts.weights_bytes
+    if less <= 0:
+        return Account("nothing: the weights are as the model has them", "nothing", cost_bytes=facts.weights_bytes)
+    rests = (
+        f"{facts.parameters:,} numbers of {FLOAT32} bytes, less {_bytes(facts.weights_bytes)} that the weights take now; "
+        "what it does to the speed shows when it is off"
+    )
+    return Account(
+        f"est. {_bytes(less)} less memory than in float32 (matrices = {kept})",
+        cost,
+        rests,
+        True,
+        cost_bytes=facts.weights_bytes,
+        saved_bytes=less,
+    )
+
+
 def timing(record: RunRecord) -> Account:  # noqa: ARG001 - as the others
     """It shows what is measured in any case."""
     return Account("nothing: it shows the numbers", "nothing in the engine: they are taken in any case")
@@ -233,6 +278,7 @@ def unknown(record: RunRecord) -> Account:  # noqa: ARG001 - as the others
 
 
 ACCOUNTS: Mapping[str, Callable[[RunRecord], Account]] = {
+    "graph": graph,
     "kv_cache": kv_cache,
     "logprobs": logprobs,
     "prefix_cache": prefix_cache,
@@ -241,6 +287,7 @@ ACCOUNTS: Mapping[str, Callable[[RunRecord], Account]] = {
     "typeahead": typeahead,
     **{name: partial(drafts, name=name) for name in ("draft_model", "prompt_lookup")},
     "tensor_split": tensor_split,
+    "weights": weights,
 }
 """Plugin -> what it did."""
 

@@ -118,6 +118,8 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     quantisation: str = ""
     parameters: int = 0
     size_bytes: int = 0
+    weights_bytes: int = 0
+    """What the weights take once they are loaded; 0: not told."""
     vocabulary: int = 0
     context_trained: int = 0
     device: str = "cpu"
@@ -247,6 +249,9 @@ class BackendInfo(msgspec.Struct, frozen=True, kw_only=True):
     loader: str
     """`package.module:function`, a `Loader`."""
     provides: frozenset[str] = frozenset()
-    """Capabilities plugins may need: `rewind`, `fork`, `save`, `rows`, `interrupt`, `kv_types`, `tensor_split`, `grammar`."""
+    """Capabilities plugins may need.
+
+    They are `rewind`, `fork`, `save`, `rows`, `interrupt`, `kv_types`, `tensor_split`, `weights`, `graph`, `grammar`.
+    """
     lacks: dict[str, str] = {}
     """Capability -> why it is missing here, where that is not plain."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pluggy
 from fader_backends.base import Backend, BackendInfo, Session
-from fader_backends.errors import FaderError, NotSupported, PluginFailed
+from fader_backends.errors import FaderError, Interrupted, NotSupported, PluginFailed
 
 from .registry import Registry
 from .turn import AnyEvent, Draft, GenerationRequest, Numbers, Reading, RequestDraft, Reuse
@@ -148,9 +148,14 @@ class Hooks:
             return None
         try:
             return self._only(hook, name)(**arguments)
+        except Interrupted:  # no fault of its: it evaluated something, and was told to stop
+            if hook == "engine_ready":  # part of a load, which ends with it
+                raise
+        except FaderError as error:
+            self._drop(name, hook, str(error))
         except (Exception, SystemExit) as error:  # a stranger's code
             self._drop(name, hook, f"{type(error).__name__}: {error}")
-            return None
+        return None
 
     def readings(self, numbers: Numbers) -> list[Reading]:
         """Return the overlay rows of all plugins, in order. One that raises or stays slow is left out from then on."""

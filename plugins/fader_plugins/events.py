@@ -12,7 +12,9 @@ from typing import Literal, TypeAlias
 import msgspec
 from fader_backends.base import ContextSpec, Memory, ModelFacts, SamplerSettings
 from fader_backends.errors import Failure
+from fader_backends.graphs import GraphState
 from fader_backends.odds import Odds
+from fader_backends.operators import Operators
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -195,6 +197,8 @@ class Finished(Event, frozen=True):
     """Tokens that the conversation takes now: prompt and reply."""
     memory: Memory
     rss_peak_bytes: int
+    graph: GraphState | None = None
+    """What became of compiled steps, where the context has them."""
 
 
 class Failed(Event, frozen=True):
@@ -203,6 +207,13 @@ class Failed(Event, frozen=True):
     failure: Failure
     text: str = ""
     ids: tuple[int, ...] = ()
+
+
+class Looked(Event, frozen=True):
+    """The engine was asked what a token costs in operators, and looked."""
+
+    facts: ModelFacts
+    tables: tuple[Operators, ...]
 
 
 class PluginFault(Event, frozen=True):
@@ -229,5 +240,6 @@ AnyEvent: TypeAlias = (
     | Adjusted
     | Finished
     | Failed
+    | Looked
     | PluginFault
 )

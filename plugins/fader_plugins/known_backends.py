@@ -23,19 +23,36 @@ def backends() -> list[BackendInfo]:
             loader="fader_backends.llamacpp:load",
             provides=frozenset({"rewind", "fork", "save", "rows", "interrupt", "kv_types", "grammar"})
             | (frozenset() if alone else frozenset({"tensor_split"})),
-            lacks={"tensor_split": f"llama.cpp was built for the CPU only: {NOTHING_HERE}"} if alone else {},
+            lacks={
+                "graph": "llama.cpp makes its graphs by itself and reuses them; `fader ops` shows how often",
+                "weights": "llama.cpp computes with the number types of the file: choose another GGUF file, or torch",
+                **({"tensor_split": f"llama.cpp was built for the CPU only: {NOTHING_HERE}"} if alone else {}),
+            },
         ),
         BackendInfo(
             name="torch",
             summary="Hugging Face folders, hub ids and GGUF models through transformers, on CPUs and GPUs",
             loader="fader_backends.torch_hf:load",
-            provides=frozenset({"rewind", "fork", "save", "rows", "interrupt", "kv_types"}),
-            lacks={"grammar": "the torch backend cannot hold a reply to a grammar; llama.cpp can"},
+            provides=frozenset(
+                {
+                    "rewind",
+                    "fork",
+                    "save",
+                    "rows",
+                    "interrupt",
+                    "kv_types",
+                    "weights",
+                    "tensor_split",
+                    "graph",
+                    "grammar",
+                }
+            ),
         ),
         BackendInfo(
             name="echo",
             summary="Repeats what you say; no model needed",
             loader="fader_backends.echo:load",
             provides=frozenset({"rewind", "fork", "save", "rows", "interrupt"}),
+            lacks={"graph": "echo computes nothing that could be compiled", "weights": "echo has no weights"},
         ),
     ]

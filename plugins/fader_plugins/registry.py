@@ -28,6 +28,8 @@ BUILT_IN = (
     "kv_cache",
     "prefix_cache",
     "tensor_split",
+    "graph",
+    "weights",
     "typeahead",
     "draft_model",
     "prompt_lookup",

@@ -1,6 +1,6 @@
-"""Spread the model over devices. Off: llama.cpp decides by itself.
+"""Spread the model over devices, or on torch over processes. Off: the backend decides by itself.
 
-Knows what can be set, not which devices there are: the engine checks that, and greys this out where there is the CPU only.
+Knows what can be set, not which devices there are: the engine checks that, and greys this out where nothing can be spread.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ class TensorSplit(Settings, frozen=True, kw_only=True):
     n_gpu_layers: Annotated[int, setting("Layers that leave the CPU; -1 is all", cost="load", ge=-1, step=1)] = -1
     split_mode: Annotated[
         Literal["none", "layer", "row", "tensor"],
-        setting("none: one device; layer: whole layers to each; row, tensor: each layer to all", cost="load"),
+        setting(
+            "none: one device; layer: whole layers to each; tensor: each layer to all, on torch by processes that share "
+            "evenly; row: llama.cpp's older way",
+            cost="load",
+        ),
     ] = "layer"
     proportions: Annotated[str, setting("Share of each device, as 3,1; empty: by free memory", cost="load")] = ""
     main_device: Annotated[int, setting("Which device, where the mode is none", cost="load", ge=0, step=1)] = 0
@@ -31,7 +35,7 @@ class TensorSplit(Settings, frozen=True, kw_only=True):
 
 info = PluginInfo(
     name="tensor_split",
-    summary="Spread the model over GPUs (off: as llama.cpp sees fit)",
+    summary="Spread the model over devices (off: as the backend sees fit)",
     settings=TensorSplit,
     on=False,
     needs=frozenset({"tensor_split"}),
@@ -43,7 +47,7 @@ def plan_request(draft: RequestDraft) -> None:
     """Set the model's options. Raises BadValue for proportions that are none."""
     settings = draft.settings(info.name, TensorSplit)
     parts_of(settings.proportions)
-    if settings.split_mode == "tensor":
+    if settings.split_mode == "tensor" and draft.model.backend == "llama.cpp":
         check_context(draft.context)
     draft.model = msgspec.structs.replace(
         draft.model,

@@ -142,6 +142,16 @@ def readings(numbers: Numbers) -> list[Reading]:
             help="Time to load the model or make its context, when this turn had to.",
         ),
     ]
+    where, _, reason = n.device.partition(" (")
+    if reason:
+        rows.append(
+            Reading(
+                key="device",
+                label="device",
+                value=where,
+                help=f"Where the model runs, and in which number type. Why: {reason.rstrip(')')}.",
+            )
+        )
     return rows
 
 

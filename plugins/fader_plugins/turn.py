@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from fader_backends.base import ContextSpec, Message, ModelFacts, ModelSpec, SamplerSettings
 from fader_backends.errors import BadValue, Failure
+from fader_backends.graphs import GraphState
 
 from .events import Adjusted as Adjusted
 from .events import AnyEvent as AnyEvent
@@ -25,6 +26,7 @@ from .events import Finished as Finished
 from .events import FinishReason as FinishReason
 from .events import Loaded as Loaded
 from .events import Loading as Loading
+from .events import Looked as Looked
 from .events import Offered as Offered
 from .events import PluginFault as PluginFault
 from .events import Prefilled as Prefilled
@@ -242,6 +244,10 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
     context_used: int | None = None
     context_length: int | None = None
     difference: Difference | None = None
+    device: str = ""
+    """Where the model runs; with number type and, in brackets, the reason where there was a choice."""
+    graph: GraphState | None = None
+    """What became of compiled steps; None where there are none, and until the turn ends."""
     surprise_bits: float | None = None
     """Mean of -log2 of the generated tokens' probabilities before the chain; None when nobody asked for `logprobs`."""
     finish_reason: str | None = None

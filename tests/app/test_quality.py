@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import Result
 from fader.models import embedded
-from fader.quality import Quality, compare, divergences, log_probabilities
+from fader.quality import Quality, WeightsQuality, compare, compare_weights, divergences, log_probabilities
 from fader.quality_text import TEXT
 from fader_backends.base import ContextSpec, ModelSpec
 from fader_backends.errors import BadValue
 from fader_backends.llamacpp import load
+
+from tests.backends import tiny_hf
 
 Fader = Callable[..., Result]
 
@@ -52,6 +55,25 @@ def test_smaller_types_are_further_away() -> None:
 
 
 @pytest.mark.slow
+def test_weights_of_fewer_bits_are_further_away(tmp_path: Path) -> None:
+    """The model against itself is 0 away but for rounding; half precision is nearer than eight bits, and saves less."""
+    from fader_backends import torch_hf
+
+    folder = tiny_hf.write(tmp_path / "tiny")
+    seen: list[WeightsQuality] = []
+    model = ModelSpec(backend="torch", model=str(folder))
+    text = TEXT[:300]
+    found = compare_weights(torch_hf.load, model, ContextSpec(threads=1), ("float16", "int8"), seen.append, text)
+    assert found == seen
+    same, half, eight = found
+    assert (same.matrices, same.saved) == ("plain", 0.0)
+    assert same.kl_mean < half.kl_mean < eight.kl_mean < 0.5
+    assert same.kl_mean < 1e-6
+    assert 0.3 < (half.saved or 0) < (eight.saved or 0) < 0.8
+    assert half.positions > 200
+
+
+@pytest.mark.slow
 def test_the_commands(fader: Fader) -> None:
     if embedded() is None:
         pytest.skip("the embedded model is not installed")
@@ -69,6 +91,9 @@ def test_the_commands(fader: Fader) -> None:
     [
         (("kv", "table", "-p", "echo"), 1, "The echo backend has no KV types."),
         (("kv", "check", "--type-k", "q9"), 2, "'q9' is no type of a KV cache."),
+        (("weights", "check"), 1, "The llama.cpp backend keeps weights as its files have them."),
+        (("weights", "check", "-p", "torch", "--matrices", "int3"), 2, "'int3' is no way to keep matrices."),
+        (("run", "-p", "echo", "x", "--on", "weights"), 1, "weights cannot be switched on here."),
         (("kv", "table", "-m", "nowhere.gguf"), 2, "nowhere.gguf"),
         (("run", "-p", "echo", "x", "--on", "tensor_split"), 1, "tensor_split cannot be switched on here."),
         (("run", "-p", "echo", "x", "-o", "sampler.grammar=root ::= (", "--on", "sampler"), 2, "line 1, column 11"),

@@ -65,7 +65,7 @@ def test_the_json_object_is_an_interface(fader: Fader) -> None:
     assert " ".join(json.loads(result.stdout)) == (
         "text finish_reason backend model device model_sha256 profile seed plugins prompt_tokens reused_tokens processed_tokens "
         "output_tokens ids ttft_ms ttft_parts tpot_ms itl_ms e2e_ms prefill_tps decode_tps kv_bytes rss_peak_bytes "
-        "load_ms dropped_messages versions why surprise_bits logprobs"
+        "load_ms graph dropped_messages versions why surprise_bits logprobs"
     )
     report = msgspec.json.decode(result.stdout, type=RunReport)
     assert (report.text, report.finish_reason, report.backend, report.profile) == ("hello", "end", "echo", "echo")

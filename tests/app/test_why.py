@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 from fader.why import ACCOUNTS, Reason, why
-from fader_backends.base import ContextSpec, ModelSpec, SamplerSettings
+from fader_backends.base import ContextSpec, ModelFacts, ModelSpec, SamplerSettings
+from fader_backends.graphs import GraphState
 from fader_plugins.turn import Difference, DraftNumbers, GenerationRequest, Numbers, PluginState, RunRecord
 
 KV = 90 * 2**20
@@ -170,6 +171,22 @@ def test_kv_cache() -> None:
     assert only(record("kv_cache", kv_bytes=None)).cost == "not known: the backend does not tell"
 
 
+def test_weights() -> None:
+    """Counted bytes against float32; nothing where there is no difference, and where the backend does not tell."""
+    facts = ModelFacts(backend="torch", model="m", parameters=100 * 2**20, weights_bytes=150 * 2**20)
+    made = record("weights")
+
+    def told(**changes: int) -> Reason:
+        return only(msgspec.structs.replace(made, facts=msgspec.structs.replace(facts, **changes)))
+
+    assert told().saved == "est. 250.0 MiB less memory than in float32 (matrices = plain)"
+    assert told().baseline.startswith("104,857,600 numbers of 4 bytes, less 150.0 MiB")
+    assert (told().saved_bytes, told().cost_bytes, told().estimate) == (250 * 2**20, 150 * 2**20, True)
+    assert told(weights_bytes=400 * 2**20).saved.startswith("nothing")
+    assert told(weights_bytes=0).saved.startswith("not known")
+    assert only(made).saved.startswith("not known")
+
+
 def test_drafts() -> None:
     """Three steps with guesses gave ten tokens; at 20 ms each these would have taken 200 ms, and they took 82."""
     mine = DraftNumbers(steps=3, proposed=12, kept=7, draft_ms=2.0, verify_ms=80.0)
@@ -206,6 +223,22 @@ def test_tensor_split() -> None:
     reason = only(record("tensor_split", load_ms=1200.0))
     assert reason.saved.startswith("not known from one turn: all layers off the CPU, split by layer")
     assert (reason.cost, reason.cost_ms, reason.estimate) == ("the load of 1,200 ms, in this turn", 1200.0, False)
+
+
+def test_graph() -> None:
+    """What was timed in the check is the baseline; what could not be used says why, and compiling is its cost."""
+    state = GraphState(mode="compile", on=True, compile_ms=61_000.0, eager_ms=20.0, step_ms=5.0)
+    reason = only(record("graph", graph=state, tpot_ms=6.0))
+    assert reason.saved == "est. 150 ms saved: 10 steps after the first token; TPOT was 6.00 ms"
+    assert (reason.saved_ms, reason.cost_ms, reason.estimate) == (150.0, 61_000.0, True)
+    assert reason.cost == "61.0 s for compiling, before this turn"
+    assert "20 ms without and 5.00 ms with" in reason.baseline
+    slower = only(record("graph", graph=GraphState(mode="static", on=True, eager_ms=5.0, step_ms=6.0), load_ms=9.0))
+    assert slower.saved.startswith("est. 10 ms lost")
+    assert slower.cost_ms is None
+    off = only(record("graph", graph=GraphState(mode="compile", on=False, why="there is no compiler")))
+    assert off.saved == "nothing: steps ran without graphs, because there is no compiler"
+    assert not off.estimate
 
 
 def test_sampler() -> None:

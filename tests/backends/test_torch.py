@@ -74,8 +74,13 @@ def test_gguf_files_mean_the_same_as_on_llama(architecture: str, tmp_path: Path,
         )
 
 
-def test_smollm2_is_asked_and_answers_alike(llama: LlamaCpp, load: Open) -> None:
-    """Both backends see the same ids; greedy replies part, if at all, where the two best logits are close."""
+def test_smollm2_is_asked_and_answers_alike(
+    llama: LlamaCpp, load: Open, record_property: Callable[[str, object], None]
+) -> None:
+    """Both backends see the same ids; greedy replies part, if at all, where the two best logits are close.
+
+    Where and by how much goes into the report (`pytest --junitxml`, or -s).
+    """
     backend = load("")
     for talk in ("What is the capital of France?", "naïve 日本 👩‍🚀 123  4\n\n", "<|im_end|> x"):
         messages = [Message("user", talk), Message("assistant", "Well, 42.", None), Message("user", talk)]
@@ -86,14 +91,37 @@ def test_smollm2_is_asked_and_answers_alike(llama: LlamaCpp, load: Open) -> None
     ids = backend.chat([Message("user", "Name three colours and say why you like each.")], NOW)
     sessions = backend.open(), llama.open()
     rows = [session.extend(ids)[0] for session in sessions]
-    for _ in range(60):
+    parted = "they say the same 60 tokens"
+    for place in range(60):
         best = [int(row.argmax()) for row in rows]
         if best[0] != best[1]:
             gap = max(float(row[best[0]] - row[best[1]]) * sign for row, sign in zip(rows, (1, -1), strict=True))
-            assert gap < 2.0, f"they part by {gap:.2f}, more than unlike arithmetic explains"
+            parted = f"they part after {place} tokens, where the two best logits are {gap:.3f} apart"
+            assert gap < 2.0, f"{parted}: more than unlike arithmetic explains"
             break
         rows = [session.extend([best[0]])[0] for session in sessions]
+    print(f"torch and llama.cpp, SmolLM2, greedy: {parted}")
+    record_property("torch against llama.cpp", parted)
     sessions[1].close()
+
+
+def test_grammars(load: Open, folders: Callable[[str], Path]) -> None:
+    """A GGUF model's reply follows a grammar; one from a folder says why it cannot."""
+    from fader_backends.errors import BadValue, NotSupported
+
+    backend = load("")
+    held = backend.constrain('root ::= "yes" | "no"', "")
+    assert held.allows(backend.encode("yes")[0])
+    assert not held.allows(backend.encode("maybe")[0])
+    masked = held.mask(np.zeros(49152, np.float32))
+    assert 0 < np.isfinite(masked).sum() < 20
+    held.accept(backend.encode("no")[0])
+    assert held.allows(min(backend.end_tokens))
+    held.close()
+    with pytest.raises(BadValue, match="line 1"):
+        backend.constrain("root ::= (", "")
+    with pytest.raises(NotSupported, match="only models from a GGUF file"):
+        load(folders("llama")).constrain("", "{}")
 
 
 def test_five_bit_blocks() -> None:
@@ -213,13 +241,19 @@ def test_a_state_that_was_cut_is_refused(folders: Callable[[str], Path], load: O
     assert session.tokens == [5, 6, 7, 8]
 
 
-def test_twenty_loads_keep_memory(folders: Callable[[str], Path], load: Open) -> None:
-    """Law 9: what a load and a turn take comes back."""
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("llama", {}), ("qwen3", {}), ("gemma3_text", {}), ("qwen3_moe", {}), ("llama", {"matrices": "int8"})],
+)
+def test_twenty_loads_keep_memory(
+    kind: str, options: dict[str, Scalar], folders: Callable[[str], Path], load: Open
+) -> None:
+    """Law 9: what a load and a turn take comes back, whatever the architecture, and however weights are kept."""
     import psutil
 
     process = psutil.Process()
     for number in range(20):
-        backend = load(folders("llama"))
+        backend = load(folders(kind), **options)
         backend.open().extend([5] * 60)
         backend.close()
         if number == 4:

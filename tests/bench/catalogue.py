@@ -238,6 +238,24 @@ ALL = (
         "screen:torch_first_frame",
     ),
     Bench(
+        "gpu-compiled-tpot",
+        "TPOT of compiled steps on a GPU, 64 tokens after 512, 1B shape, bfloat16",
+        "transformers' generate with its default cache",
+        "ms",
+        0.33,
+        "ratio",
+        "on_gpu:compiled_tpot",
+    ),
+    Bench(
+        "gpu-bandwidth",
+        "TPOT of compiled steps on a GPU, 8B shape, bfloat16",
+        "reading what a token needs at the device's copy bandwidth",
+        "ms",
+        1.43,
+        "ratio",
+        "on_gpu:bandwidth",
+    ),
+    Bench(
         "lab-aa", "runs of `chat` against itself that are called different, of 40", "", "runs", 2.0, "a", "lab:lab_aa"
     ),
     Bench(

@@ -22,7 +22,7 @@ from tests.bench.prompts import prompt
 from tests.bench.sides import LENGTH, THREADS, Local, model
 
 PROMPT, TOKENS, HISTORY = 512, 64, 500
-BEST = {"dtype": "bfloat16"}
+BEST = {"matrices": "int4"}
 """The fastest setting for a CPU among those the backend offers."""
 
 

@@ -33,6 +33,15 @@ def test_the_order_is_baseline_against_itself_then_abab(build: Build, record: Re
     assert [index for index, _ in warm] == [0, 1, 18, 19]
 
 
+def test_engines_are_fresh_every_two_rounds(build: Build, record: Record) -> None:
+    """Each begins with a warm-up."""
+    runs = list(raw.read(record(build("prefix_cache=off", rounds=3)).folder))
+    warm = [one for one in runs if one.run.phase == "warm-up"]
+    assert [one.run.side for one in warm] == ["a", "b"] * 4
+    after = [runs[one.run.index + 1].run for one in warm if one.run.side == "b"]
+    assert [(run.phase, run.round) for run in after] == [("aa", 0), ("aa", 2), ("ab", 0), ("ab", 2)]
+
+
 def test_only_side_b_of_phase_ab_has_the_change(build: Build, record: Record) -> None:
     made = record(build("prefix_cache=off"))
     for one in raw.read(made.folder):

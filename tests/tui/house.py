@@ -42,6 +42,7 @@ class HandEngine:
         self.requests: list[GenerationRequest] = []
         self.cancelled: list[str] = []
         self.prepared: list[GenerationRequest] = []
+        self.looked: list[GenerationRequest] = []
         self.adjusted: list[tuple[str, SamplerSettings]] = []
         self.started = self.closed = False
         self.at_ns = 0
@@ -59,6 +60,9 @@ class HandEngine:
 
     def prepare(self, request: GenerationRequest) -> None:
         self.prepared.append(request)
+
+    def look(self, request: GenerationRequest) -> None:
+        self.looked.append(request)
 
     def adjust(self, request_id: str, sampler: SamplerSettings) -> None:
         self.adjusted.append((request_id, sampler))

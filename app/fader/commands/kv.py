@@ -23,6 +23,7 @@ from .. import profiles
 from ..paths import Paths
 from ..profiles import Profile
 from ..quality import Quality, compare
+from .distance import MEASURED_HEAD, measured_text
 from .run import quiet
 from .setup import FILE_BACKENDS, with_model
 from .table import show_table
@@ -123,22 +124,15 @@ def measured(profile: Profile, pairs: Sequence[tuple[str, str]], paths: Paths, s
             backend.close()
 
 
-HEAD = "K      V       SAVED   KL MEAN     KL P95     KL MAX   SAME BEST   GREEDY AGAINST F16"
+HEAD = f"K      V       {MEASURED_HEAD} F16"
 
 
 def line_of(one: Quality) -> str:
     """Return a comparison as a line under `HEAD`."""
-    saved = "-" if one.saved is None else f"{one.saved:.0%}"
-    greedy = f"the same {one.greedy_tokens} tokens"
-    if one.divergence is not None:
-        parted = one.divergence
-        greedy = f"parts after {parted.at}: {parted.got!r} for {parted.wanted!r}, which led by {parted.gap:.2f}"
+    said = measured_text(one, one.saved)
     if one.type_k == one.type_v == "f16":
-        greedy += " (f16 in larger batches: rounding alone)"
-    return (
-        f"{one.type_k:<6} {one.type_v:<6} {saved:>6} {one.kl_mean:>9.5f}  {one.kl_p95:>9.5f}  {one.kl_max:>9.5f} "
-        f"{one.same_best:>11.1%}   {greedy}"
-    )
+        said += " (f16 in larger batches: rounding alone)"
+    return f"{one.type_k:<6} {one.type_v:<6} {said}"
 
 
 def list_devices(as_json: bool) -> None:

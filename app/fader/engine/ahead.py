@@ -68,14 +68,11 @@ class Ahead:
         try:
             if request is None or called():
                 return
-            fresh = not model.serves(request)
-            if fresh and model.backend is not None:
+            if not model.serves(request) and model.backend is not None:
                 self.drop()
                 return
-            backend = model.ready(request, called)
             hooks = hooks_of(request)
-            if fresh:
-                hooks.engine_ready(request, backend)
+            backend = model.ready(request, called, hooks.engine_ready)
             self._step_of(request, backend, hooks)
         except Interrupted:
             pass

@@ -8,8 +8,10 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Sequence
 
-from fader_backends.base import Backend, Memory
-from fader_backends.errors import FaderError, Failure, TurnError
+from fader_backends.base import Backend, Memory, Session
+from fader_backends.errors import FaderError, Failure, NotSupported, TurnError
+from fader_backends.graphs import GraphState
+from fader_backends.operators import Inspected
 from fader_plugins.calls import common
 from fader_plugins.turn import (
     AnyEvent,
@@ -18,6 +20,7 @@ from fader_plugins.turn import (
     Finished,
     FinishReason,
     GenerationRequest,
+    Looked,
     PluginFault,
     Prepared,
     Rendered,
@@ -38,11 +41,16 @@ class Announcer:
     """Makes events and emits them. `clock` is in nanoseconds."""
 
     def __init__(
-        self, emit: Callable[[AnyEvent], None], clock: Callable[[], int], memory: Callable[[], Memory]
+        self,
+        emit: Callable[[AnyEvent], None],
+        clock: Callable[[], int],
+        memory: Callable[[], Memory],
+        graph: Callable[[], GraphState | None] = lambda: None,
     ) -> None:
         self.emit = emit
         self.clock = clock
         self.memory = memory
+        self.graph = graph
 
     def started(self, request: GenerationRequest) -> None:
         """Tell that a turn was taken up."""
@@ -84,6 +92,15 @@ class Announcer:
             ready, vain = account
             self.emit(Prepared(request_id=request.id, at_ns=self.clock(), ready=ready, vain=vain))
 
+    def looked(self, request: GenerationRequest, backend: Backend, session: Session) -> None:
+        """Look into steps of an empty session, and tell. Raises NotSupported where the backend does not tell."""
+        if not isinstance(backend, Inspected):
+            raise NotSupported(
+                f"The {backend.facts.backend} backend tells nothing of its operators.", "", "torch and llama.cpp do."
+            )
+        tables = tuple(backend.operators(session))
+        self.emit(Looked(request_id=request.id, at_ns=self.clock(), facts=backend.facts, tables=tables))
+
     def finished(
         self, request: GenerationRequest, reason: FinishReason, text: str = "", ids: tuple[int, ...] = (), used: int = 0
     ) -> None:
@@ -98,6 +115,7 @@ class Announcer:
                 context_used=used,
                 memory=self.memory(),
                 rss_peak_bytes=peak_rss_bytes(),
+                graph=self.graph(),
             )
         )
 

@@ -64,6 +64,8 @@ def _listen(inbox: BinaryIO, engine: Engine) -> None:
                 engine.cancel(command.request_id)
             case wire.Prepare():
                 engine.prepare(command.request)
+            case wire.Look():
+                engine.look(command.request)
             case wire.Adjust():
                 engine.adjust(command.request_id, command.sampler)
     engine.close()

@@ -10,7 +10,6 @@ import queue
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
 
 from fader_backends.base import Backend, Extension, SamplerSettings, Scores, Session
 from fader_backends.errors import FaderError, Interrupted, OutOfMemory
@@ -23,18 +22,12 @@ from .announce import Announcer, difference_of
 from .beginning import beginning
 from .faults import Faults
 from .fitting import fit
+from .inbox import LOOKING, Look, Wish, request_of
 from .model import LoadedModel
 from .row import Row
 from .scheduler import choose
 from .sessions import Sessions
 from .sharing import awaits, take_over
-
-
-class Wish(NamedTuple):
-    """A turn to prepare for, not to run."""
-
-    request: GenerationRequest
-
 
 Evaluated = tuple[Row, Extension, Scores, int, int]
 """A row, its part of a batch, the scores, the nanoseconds the batch took, and its tokens."""
@@ -50,9 +43,9 @@ class Engine:
         self.emit = emit
         self.clock = clock
         self.model = LoadedModel(registry, emit, clock)
-        self.tell = Announcer(emit, clock, self.model.memory)
-        self._inbox: queue.SimpleQueue[GenerationRequest | Wish | None] = queue.SimpleQueue()
-        self._waiting: list[GenerationRequest] = []
+        self.tell = Announcer(emit, clock, self.model.memory, self.model.graph)
+        self._inbox: queue.SimpleQueue[GenerationRequest | Wish | Look | None] = queue.SimpleQueue()
+        self._waiting: list[GenerationRequest | Look] = []
         self._rows: list[Row] = []
         self._sessions = Sessions()
         self._ahead = Ahead(self._sessions)
@@ -73,7 +66,11 @@ class Engine:
         """
         self._put(Wish(request))
 
-    def _put(self, item: GenerationRequest | Wish) -> None:
+    def look(self, request: GenerationRequest) -> None:
+        """Tell what a token costs in operators with this turn's model and context, once nothing runs: Looked or Failed."""
+        self._put(Look(request))
+
+    def _put(self, item: GenerationRequest | Wish | Look) -> None:
         self._inbox.put(item)
         if self._ahead.working:
             self._interrupt()
@@ -166,7 +163,7 @@ class Engine:
         for request in [request for request in self._waiting if request.id in self._cancelled]:
             self._waiting.remove(request)
             self._cancelled.discard(request.id)
-            self.tell.finished(request, "cancelled")
+            self.tell.finished(request_of(request), "cancelled")
         for row in [row for row in self._rows if row.request.id in self._cancelled]:
             self._cancel_row(row)
         if not (self._rows or self._waiting) and self._inbox.empty():
@@ -181,27 +178,33 @@ class Engine:
                 except FaderError as error:
                     self._fail(row, error)
 
-    def _fits(self, request: GenerationRequest) -> bool:
+    def _fits(self, request: GenerationRequest | Look) -> bool:
         """Whether a turn can join what is running: nothing runs, or it asks for the very same model and context."""
         if not self._rows:
             return True
-        if not self.model.serves(request) or awaits(request, self._rows):
+        if isinstance(request, Look) or not self.model.serves(request) or awaits(request, self._rows):
             return False
         return len(self._rows) < self._rows[0].backend.context.rows
 
     # --- one turn's start and end -------------------------------------------------------------------------------------
 
-    def _start(self, request: GenerationRequest) -> None:
+    def _start(self, asked: GenerationRequest | Look) -> None:
+        """Begin a turn, or look into what it would run on."""
+        request = request_of(asked)
         self.tell.started(request)
         session: Session | None = None
         try:
-            fresh = not self.model.serves(request)
-            if fresh:
+            if not self.model.serves(request):
                 self._forget()
-            backend = self.model.ready(request, lambda: request.id in self._cancelled or self._closing)
             hooks = self._hooks(request)
-            if fresh:
-                hooks.engine_ready(request, backend)
+            backend = self.model.ready(
+                request, lambda: request.id in self._cancelled or self._closing, hooks.engine_ready
+            )
+            if isinstance(asked, Look):
+                session = self._sessions.take(backend, LOOKING, partial(hooks.make_room, backend))
+                self.tell.looked(request, backend, session)
+                session.close()
+                return
             begun = beginning(backend, request)
             prompt = self.tell.fitted(request, fit(backend, request, begun.ids))
             session = self._sessions.take(backend, request.owner, partial(hooks.make_room, backend))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from fader_backends.base import Backend, ContextSpec, Loader, Memory, ModelSpec
 from fader_backends.errors import Interrupted, LoadError, UnknownName
+from fader_backends.graphs import Graphed, GraphState
 from fader_plugins.calls import Hooks
 from fader_plugins.registry import Registry
 from fader_plugins.turn import AnyEvent, GenerationRequest, Loaded, Loading
@@ -33,10 +34,17 @@ class LoadedModel:
         """Whether the request needs neither load nor new context."""
         return self.backend is not None and (self._model, self._context) == (request.model, request.context)
 
-    def ready(self, request: GenerationRequest, cancelled: Callable[[], bool]) -> Backend:
+    def ready(
+        self,
+        request: GenerationRequest,
+        cancelled: Callable[[], bool],
+        prepare: Callable[[GenerationRequest, Backend], None],
+    ) -> Backend:
         """Return the backend as the request wants it, loading as little as possible; emits Loading and Loaded.
 
-        No session may be in use. Raises LoadError and others of the tree, or Interrupted.
+        `prepare` is called with a model or context that was made anew, as part of the load; when it is interrupted, the
+        context is made again for the next turn. No session may be in use. Raises LoadError and others of the tree, or
+        Interrupted.
         """
         begin = self.clock()
         loading = not self.serves(request)
@@ -46,8 +54,11 @@ class LoadedModel:
         elif loading:
             self.unload()
             self.backend = self._load(request, cancelled)
-        self._model, self._context = request.model, request.context
         assert self.backend is not None
+        self._model = request.model
+        if loading:
+            prepare(request, self.backend)
+        self._context = request.context
         now = self.clock()
         self.emit(
             Loaded(
@@ -95,6 +106,10 @@ class LoadedModel:
     def memory(self) -> Memory:
         """Return what the backend holds."""
         return self.backend.memory() if self.backend is not None else Memory()
+
+    def graph(self) -> GraphState | None:
+        """Return what became of the backend's compiled steps; None where there are none."""
+        return self.backend.graph() if isinstance(self.backend, Graphed) else None
 
     def interrupt(self) -> None:
         """Interrupt a running evaluation. From any thread."""

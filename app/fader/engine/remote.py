@@ -18,7 +18,7 @@ from typing import BinaryIO, cast
 
 from fader_backends.base import SamplerSettings
 from fader_backends.errors import EngineDied
-from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest
+from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, Looked
 
 from . import wire
 
@@ -54,13 +54,20 @@ class EngineProcess:
 
     def submit(self, request: GenerationRequest) -> None:
         """Send a turn to the engine, starting one if there is none."""
+        self._send(request, wire.Submit(request))
+
+    def look(self, request: GenerationRequest) -> None:
+        """Ask what a token costs in operators; ends with Looked or Failed."""
+        self._send(request, wire.Look(request))
+
+    def _send(self, request: GenerationRequest, command: wire.Command) -> None:
         reason = ""
         with self._lock:  # kept over both tries, so that the reader thread cannot report the first one as lost
             for _ in range(2):
                 try:
                     process = self._ensure()
                     self._running[request.id] = process
-                    wire.write(cast("BinaryIO", process.stdin), wire.Submit(request))
+                    wire.write(cast("BinaryIO", process.stdin), command)
                     return
                 except (OSError, ValueError) as error:
                     self._running.pop(request.id, None)
@@ -134,7 +141,7 @@ class EngineProcess:
         pipe = cast("BinaryIO", process.stdout)
         while (data := wire.read(pipe)) is not None:
             event = wire.events.decode(data)
-            if isinstance(event, Finished | Failed):
+            if isinstance(event, Finished | Failed | Looked):
                 self._running.pop(event.request_id, None)
             self.emit(event)
         pipe.close()

@@ -40,7 +40,13 @@ class Prepare(msgspec.Struct, frozen=True, tag=True):
     request: GenerationRequest
 
 
-Command: TypeAlias = Submit | Cancel | Adjust | Prepare
+class Look(msgspec.Struct, frozen=True, tag=True):
+    """Tell what a token costs in operators, with this turn's model and context; its messages do not matter."""
+
+    request: GenerationRequest
+
+
+Command: TypeAlias = Submit | Cancel | Adjust | Prepare | Look
 
 encoder = msgspec.msgpack.Encoder()
 commands: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)

@@ -122,14 +122,16 @@ def _cost(name: str, unit: str, runs: Sequence[Measured], of: Of, how: Callable[
 
 
 def _loads(runs: Sequence[Measured]) -> Cost:
-    """Return the load times: of the warm-up that stands before phase ab."""
+    """Return the load times: of the warm-ups that stand before rounds of phase ab."""
     begin = max((one.run.index for one in runs if one.run.phase == "aa"), default=-1)
-    loads: dict[str, float] = {}
+    loads: dict[str, list[float]] = {}
     for one in runs:
         if one.run.phase == "warm-up" and one.run.index > begin and one.stats.load_ms:
-            loads.setdefault(one.run.side, one.stats.load_ms)
+            loads.setdefault(one.run.side, []).append(one.stats.load_ms)
+    a, b = (percentile(loads.get(side, ()), 50) for side in SIDES)
+    count = min(map(len, loads.values()), default=0)
     return Cost(
-        name="load", unit="ms", a=loads.get("a"), b=loads.get("b"), note="one load of each, so noise is not known"
+        name="load", unit="ms", a=a, b=b, note=f"median of {count} loads of each, so how far they vary is not known"
     )
 
 

@@ -63,7 +63,7 @@ def measure(experiment: Experiment) -> Kl:
 
 
 def _hear(model: LoadedModel, request: GenerationRequest, chunk: int) -> Heard:
-    backend = model.ready(request, lambda: False)
+    backend = model.ready(request, lambda: False, lambda *_: None)
     tokens = backend.encode(TEXT)
     backend.configure(_roomy(request.context, len(tokens) + GREEDY))
     try:

@@ -189,7 +189,7 @@ def _limits(manifest: Manifest, workload: Workload, found: Sequence[Figure], kl:
 def _method(manifest: Manifest) -> list[str]:
     said = [
         f"Replies of fixed length, end tokens ignored; seeds {', '.join(map(str, manifest.seeds))}, the same on both sides; "
-        "each phase begins with fresh engine processes and a warm-up with another prompt of the same shape.",
+        "every two rounds both sides get fresh engine processes and a warm-up with another prompt of the same shape.",
         "Cold: nothing of the prompt was evaluated before by that engine. Warm: later turns, repeated ones, and "
         "conversations below a system prompt that an earlier one of the round had.",
         "Percentiles by linear interpolation between closest ranks. TTFT, TPOT, E2E and rates have one sample a run; ITL has "

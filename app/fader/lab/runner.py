@@ -13,12 +13,15 @@ from fader_backends.base import Message
 from fader_backends.errors import FaderError
 from fader_plugins.turn import AnyEvent, RequestDraft
 
-from .evidence import Run, Side, State
+from .evidence import Phase, Run, Side, State
 from .experiment import CLOCK, Experiment
 from .seats import Seat
 from .taking import Step, Taken, Taking
 from .workload import Case, filled
 
+PER_ENGINE = 2
+"""Rounds until both sides get fresh engines: how a process happens to lie in memory makes it some percent faster or slower for
+all its life, and that must not pass for a difference between the sides."""
 NO_ROOM = 1 << 24
 """Tokens of a context that no memory has room for."""
 SECOND = " (second)"
@@ -65,40 +68,38 @@ class Runner:
     def run(self) -> bool:
         """Run all there is; return False when it was stopped. Raises Unfit, and OSError when `took` does."""
         total, begin = self._total(), self.nanoseconds()
-        changed = False
+        phases: tuple[tuple[Phase, int], ...] = (("aa", self.experiment.aa_rounds), ("ab", self.experiment.rounds))
         try:
-            for phase, rounds in (("aa", self.experiment.aa_rounds), ("ab", self.experiment.rounds)):
-                if not rounds:
-                    continue
+            for phase, rounds in phases:
                 changed = phase == "ab"
-                self._open()
-                for side in self.experiment.boards:
-                    self._converse(Step("warm-up", 0, self.experiment.workload.warm_up_case, side), changed)
-                for step in self._of(phase):
-                    if self.stopped:
-                        return False
-                    self._converse(step, changed)
-                    self._ended += step.case.asks + bool(step.case.beside)
-                    left = (self.nanoseconds() - begin) / 1e9 * (total - self._ended) / self._ended
-                    self.progress(self._ended, total, left)
-                self._close()
+                for first in range(0, rounds, PER_ENGINE):
+                    self._open()
+                    for side in self.experiment.boards:
+                        self._converse(Step("warm-up", 0, self.experiment.workload.warm_up_case, side), changed)
+                    for step in self._of(phase, range(first, min(first + PER_ENGINE, rounds))):
+                        if self.stopped:
+                            return False
+                        self._converse(step, changed)
+                        self._ended += step.case.asks + bool(step.case.beside)
+                        left = (self.nanoseconds() - begin) / 1e9 * (total - self._ended) / self._ended
+                        self.progress(self._ended, total, left)
+                    self._close()
             return not self.stopped
         finally:
             self._close()
 
-    def _of(self, phase: str) -> Iterator[Step]:
-        rounds = self.experiment.aa_rounds if phase == "aa" else self.experiment.rounds
-        for number in range(rounds):
+    def _of(self, phase: Phase, rounds: range) -> Iterator[Step]:
+        for number in rounds:
             for case in self.experiment.workload.case:
                 for side in self.experiment.boards:
-                    yield Step("aa" if phase == "aa" else "ab", number, case, side)
+                    yield Step(phase, number, case, side)
 
     def _total(self) -> int:
         rounds = self.experiment.aa_rounds + self.experiment.rounds
         return rounds * self.experiment.workload.turns * len(self.experiment.boards)
 
     def _open(self) -> None:
-        """Start fresh engines, so that neither side's peaks or caches hold what another phase left."""
+        """Start fresh engines, so that neither side's peaks or caches hold what others left."""
         for side in self.experiment.boards:
             self._seats[side] = self.seat(side)
 

@@ -45,6 +45,12 @@ def _why(app: Talk) -> None:
     why.show(app)
 
 
+def _ops(app: Talk) -> None:
+    from . import ops
+
+    ops.show(app)
+
+
 def _compare(app: Talk, argument: str) -> None:
     from . import beside
 
@@ -71,6 +77,7 @@ COMMANDS: dict[str, Command] = {
     "rack": Command("Show or hide the rack", lambda app, _: app.action_rack()),
     "numbers": Command("Show or hide the numbers", lambda app, _: app.action_numbers()),
     "why": Command("What each mechanism saved and cost in the last turn", lambda app, _: _why(app)),
+    "ops": Command("What one token costs in operators and kernels", lambda app, _: _ops(app)),
     "compare": Command("Ask under several settings, side by side (F4)", _compare),
     "profile": Command("Use another profile", lambda app, name: app.use_profile(name), "NAME"),
     "save": Command("Save the switches as a profile", lambda app, name: app.save_profile(name), "NAME"),
@@ -121,6 +128,7 @@ def palette(app: Talk) -> Iterator[SystemCommand]:
     yield SystemCommand("Rack", "Show or hide switches and settings (F2)", app.action_rack)
     yield SystemCommand("Numbers", "Show or hide the numbers (F3)", app.action_numbers)
     yield SystemCommand("Why", "What each mechanism saved and cost in the last turn (/why)", lambda: _why(app))
+    yield SystemCommand("Operators", "What one token costs in operators and kernels (/ops)", lambda: _ops(app))
     yield SystemCommand("Side by side", "Ask one question under several settings (F4)", app.action_compare)
     board = app.board
     if board is not None:

@@ -62,6 +62,10 @@ class RunningEngine(Protocol):
         """Evaluate ahead."""
         ...
 
+    def look(self, request: GenerationRequest) -> None:
+        """Tell what a token costs in operators."""
+        ...
+
     def adjust(self, request_id: str, sampler: SamplerSettings) -> None:
         """Change a running reply's sampler."""
         ...

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ..profiles import Profile
     from ..store import Node
     from ..switchboard import Switchboard
+    from .frames import Frames
+    from .house import RunningEngine
     from .side import Side
 
 
@@ -46,6 +48,8 @@ class Lines(Contained):
     problem: Failure | None
     """Why the profile's model cannot be loaded, as far as can be told without loading it."""
     interrupted_at: float
+    frames: Frames
+    engine: RunningEngine | None
     numbers: Numbers | None
     """The numbers of the turn that runs or ran last in view."""
 

@@ -34,7 +34,8 @@ class WhyScreen(HelpScreen):
 def _title(record: RunRecord) -> tuple[str, list[tuple[str, str]]]:
     n = record.numbers
     times = [f"{name} {value:,.0f} ms" for name, value in (("TTFT", n.ttft_ms), ("TPOT", n.tpot_ms)) if value]
-    return "The last turn", [("", clean(" · ".join([*times, f"{n.output_tokens:,} tokens"])))]
+    rows = [("", clean(" · ".join([*times, f"{n.output_tokens:,} tokens"])))]
+    return "The last turn", [*rows, ("device", clean(n.device))] if " (" in n.device else rows
 
 
 def _section(reason: Reason) -> tuple[str, list[tuple[str, str]]]:

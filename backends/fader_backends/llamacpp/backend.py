@@ -13,7 +13,7 @@ import msgspec
 import psutil
 
 from fader_backends import template
-from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSpec, Progress, Scores
+from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSpec, Progress, Scores, Session
 from fader_backends.errors import ContextFull, FaderError, Interrupted, OutOfMemory, TurnError
 from fader_backends.gguf import inspect
 from fader_backends.llamacpp.context import Context, Stretch
@@ -22,6 +22,7 @@ from fader_backends.llamacpp.layout import Layout, plan
 from fader_backends.llamacpp.library import LOG, Switch, bindings, reason, versions
 from fader_backends.llamacpp.session import LlamaSession
 from fader_backends.llamacpp.weights import Weights, find
+from fader_backends.operators import PROMPT, STEPS, TEXT, Operators, steps
 from fader_backends.prompt import Encoder
 
 
@@ -74,6 +75,22 @@ class LlamaCpp:
         before_stretch = file.number("rope.scaling.original_context_length")
         rope = "long" if before_stretch and layout.length > before_stretch else "plain"  # such models have two tables
         return f"llamacpp {version} {self._fingerprint} {kinds} rope={rope} on={self._weights.device}"
+
+    def operators(self, session: Session) -> list[Operators]:
+        """See `operators.Inspected.operators`: the library counts its graphs, and names no operators."""
+        assert isinstance(session, LlamaSession)
+        tokens = (self.encode(TEXT) * PROMPT)[:PROMPT]
+        session.extend(tokens, 0)
+        steps(session, tokens, 3)
+        live = self.context_of(session)
+        before = live.reused
+        step_ms = steps(session, tokens, STEPS)
+        facts = {
+            **live.reported,
+            "graph reused": f"in {live.reused - before} of {STEPS} steps",
+            "threads": str(self.context.threads),
+        }
+        return [Operators(label="as llama.cpp runs it", tokens=STEPS, step_ms=step_ms, facts=facts)]
 
     def configure(self, context: ContextSpec) -> None:
         """Make a new context. A spec that cannot be meant changes nothing; else sessions are closed in any case."""

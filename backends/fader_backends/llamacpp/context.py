@@ -66,6 +66,7 @@ class Context:
         self.length: int = library.llama_n_ctx_seq(self.pointer)
         self.batch: int = library.llama_n_batch(self.pointer)
         self.kv_bytes = _reported_bytes(lines)
+        self.reported = _reported_graph(lines)
         self._scores_at = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)(
             ctypes.cast(library.llama_get_logits_ith, ctypes.c_void_p).value or 0
         )
@@ -142,6 +143,11 @@ class Context:
             self._views[source, count] = view
         return self._views[source, count]
 
+    @property
+    def reused(self) -> int:
+        """How many calls found the graph of the one before fit."""
+        return int(self._library.llama_perf_context(self.pointer).n_reused)
+
     def cut(self, row: int, length: int) -> bool:
         """Forget what `row` holds from position `length` on; False when this kind of memory cannot."""
         done: bool = self._library.llama_memory_seq_rm(self.memory, row, length, -1)
@@ -194,6 +200,21 @@ def _reported_bytes(lines: Sequence[Line]) -> int | None:
         float(found[1]) for line in lines if (found := re.search(r"(?:KV|RS) buffer size = +([\d.]+) MiB", line.text))
     ]
     return int(sum(sizes) * 2**20) if sizes else None
+
+
+def _reported_graph(lines: Sequence[Line]) -> dict[str, str]:
+    """Return what the library said of the context's graph, by name."""
+    said = {
+        "nodes": r"graph: nodes = (\d+)",
+        "splits": r"graph: .*splits = (\d+)",
+        "flash attention": r"flash_attn += (\w+)|Flash Attention (enabled|disabled)",
+    }
+    found = {}
+    for line in lines:
+        for name, pattern in said.items():
+            if match := re.search(pattern, line.text):
+                found[name] = next(part for part in match.groups() if part)
+    return found
 
 
 def _refused(layout: Layout, why: str) -> OutOfMemory | LoadError:

@@ -14,7 +14,9 @@ from fader_backends.errors import LoadError
 def load(model: ModelSpec, context: ContextSpec, progress: Progress) -> Backend:
     """Load a Hugging Face folder, a hub id, or a GGUF file (empty or `smollm2`: the embedded model).
 
-    Model options: `device` (auto, cpu, cuda, cuda:1, mps), `dtype` (auto, float32, bfloat16, float16), `download` (True: a
+    Model options: `device` (auto, cpu, cuda, cuda:1, mps), `dtype` (auto, float32, bfloat16, float16), `matrices` (plain,
+    auto, float16, int8, int4: how linear layers are kept), those of `spread` as on llama.cpp (`split_mode`: none, layer, or
+    tensor, where several processes share each layer; `tensor_split`, `n_gpu_layers`, `main_gpu`), `download` (True: a
     hub id that is not in the local cache is fetched), `allow_pickle` and `trust_remote_code` (both False: what they
     allow can run code of the model's makers).
     Context options: `type_k` and `type_v` (f32, f16, bf16, q8_0, q4_0; none: the model's own type), `cache` (dynamic:
@@ -31,6 +33,19 @@ def load(model: ModelSpec, context: ContextSpec, progress: Progress) -> Backend:
             f"Missing: {', '.join(missing)}.",
             'Install them with pip install "fader[torch]", or choose another backend.',
         )
+    from fader_backends.torch_hf import spread
+
+    count = spread.asked(model.options).ranks
+    if count > 1:
+        from fader_backends.torch_hf.ranked import open_ranked
+
+        if importlib.util.find_spec("accelerate") is None:
+            raise LoadError(
+                "Sharing a model between processes needs accelerate, which is not installed.",
+                "",
+                'Install it with pip install "fader[torch-ranks]", or switch tensor_split off.',
+            )
+        return open_ranked(model, context, progress, count, spread.device_of_ranks(model.options))
     from fader_backends.torch_hf.backend import open_backend
 
     return open_backend(model, context, progress)

@@ -7,7 +7,7 @@ Knows `cache.Parts`, and the arguments with which transformers 5.24 calls an att
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,11 +27,20 @@ class Hooks:
     fused = True
 
 
+class Whole(NamedTuple):
+    """Keys, or values, of a step of fixed shape (`graph.py`): one session's whole buffer, also where it is empty yet."""
+
+    tensor: Tensor
+    """Shape (heads, length, width)."""
+    places: Tensor
+    """Where the step's tokens stand, shape (count,)."""
+
+
 def attention(
     _module: torch.nn.Module,
     query: Tensor,
-    key: Parts,
-    value: Parts,
+    key: Parts | Whole,
+    value: Parts | Whole,
     attention_mask: Tensor | None,  # noqa: ARG001 - transformers' signature
     scaling: float | None = None,
     sliding_window: int | None = None,
@@ -40,8 +49,13 @@ def attention(
     **_: Any,
 ) -> tuple[Tensor, None]:
     """Return the context of all queries, shape (1, count, heads, width). `query`: (1, heads, count, width)."""
+    scale = scaling if scaling is not None else query.shape[-1] ** -0.5
+    if isinstance(key, Whole):
+        assert isinstance(value, Whole)
+        return _over_whole(query, key, value.tensor, scale, sliding_window, softcap, s_aux), None
+    assert isinstance(value, Parts)
     Hooks.before()
-    batch, scale = key.batch, scaling if scaling is not None else query.shape[-1] ** -0.5
+    batch = key.batch
     pieces = torch.split(query, batch.counts, 2) if len(batch.counts) > 1 else (query,)
     if softcap is None and s_aux is None and Hooks.fused:
         found = [
@@ -65,7 +79,7 @@ def _near(count: int, keys: Tensor, values: Tensor, window: int | None) -> tuple
 
 def _mask(batch: Batch, count: int, length: int, window: int | None, like: Tensor) -> Tensor:
     """Return (count, length): 0 where a query may look, -inf elsewhere. The last query stands at the last key."""
-    known = batch.masks.get(place := (count, length, window or 0, like.dtype))
+    known = batch.masks.get(place := (count, length, window or 0, like.dtype, like.device))
     if known is None:
         queries = torch.arange(length - count, length, device=like.device)[:, None]
         keys = torch.arange(length, device=like.device)
@@ -115,6 +129,34 @@ def _written_out(
         scores = torch.cat([scores, sinks.reshape(1, -1, 1, 1).expand(1, heads, count, 1).to(scores.dtype)], -1)
     weights = torch.softmax(scores, -1, dtype=torch.float32).to(query.dtype)
     return torch.matmul(weights[..., : keys.shape[2]], values)
+
+
+def _over_whole(
+    query: Tensor,
+    keys: Whole,
+    values: Tensor,
+    scale: float,
+    window: int | None,
+    softcap: float | None,
+    sinks: Tensor | None,
+) -> Tensor:
+    """The same over a whole buffer: what stands after a query is masked. Heads that share keys are rows of one product."""
+    _, heads, count, width = query.shape
+    shared, length, _ = keys.tensor.shape
+    rows = query[0].reshape(shared, heads // shared * count, width)
+    scores = torch.matmul(rows, keys.tensor.transpose(1, 2)).view(heads, count, length) * scale
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
+    places = torch.arange(length, device=query.device)
+    seen = places <= keys.places[:, None]
+    if window:
+        seen = seen & (places > keys.places[:, None] - window)
+    scores = scores.masked_fill(~seen, float("-inf"))
+    if sinks is not None:
+        scores = torch.cat([scores, sinks.reshape(heads, 1, 1).expand(heads, count, 1).to(scores.dtype)], -1)
+    weights = torch.softmax(scores, -1, dtype=torch.float32).to(query.dtype)[..., :length]
+    found = torch.matmul(weights.reshape(shared, heads // shared * count, length), values)
+    return found.view(1, heads, count, width).transpose(1, 2)
 
 
 AttentionInterface.register(NAME, attention)

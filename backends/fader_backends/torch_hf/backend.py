@@ -13,7 +13,8 @@ import msgspec
 import torch
 
 from fader_backends import template
-from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSpec, Progress, Scores
+from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSpec, Progress, Scores, Session
+from fader_backends.constraint import Constraint
 from fader_backends.errors import (
     BadScores,
     ContextFull,
@@ -21,11 +22,14 @@ from fader_backends.errors import (
     OutOfMemory,
     TurnError,
 )
+from fader_backends.graphs import GraphState
+from fader_backends.operators import PROMPT, TEXT, Operators
 from fader_backends.prompt import Encoder
 from fader_backends.torch_hf.attention import Hooks
 from fader_backends.torch_hf.cache import Batch, Held
 from fader_backends.torch_hf.devices import free_bytes, is_out_of_memory, peak_bytes
 from fader_backends.torch_hf.folder import brief
+from fader_backends.torch_hf.graph import Graph
 from fader_backends.torch_hf.layout import plan
 from fader_backends.torch_hf.session import TorchSession
 from fader_backends.torch_hf.weights import Weights, open_weights
@@ -55,12 +59,15 @@ class TorchBackend:
         self._sessions: list[TorchSession] = []
         self.device = weights.placement.device
         self.end_tokens = vocabulary.end_tokens
+        self._graph: Graph | None = None
         template.prepare(self._template)
         self._set_up(context)
 
     def _set_up(self, spec: ContextSpec) -> None:
         freed = sum(session.held.store.bytes for session in self._sessions)
         self._layout = layout = plan(spec, self._weights.config, self._weights.placement, freed)
+        self._close_graph()
+        self._graph = Graph(self._weights.model, layout.graph, self.device) if layout.graph else None
         self.context = msgspec.structs.replace(
             spec,
             length=layout.length,
@@ -143,6 +150,10 @@ class TorchBackend:
             torch.set_num_threads(self.context.threads)
         batch = Batch([session.held for session in sessions], [len(tokens) for _, tokens, _ in work])
         with torch.inference_mode():
+            if self._graph is not None and len(work) == 1:
+                logits = self._graph.run(sessions[0].held, work[0].tokens, work[0].rows)
+                if logits is not None:
+                    return logits
             return self._weights.forward(ids, places, batch, scored)
 
     def _check_stop(self) -> None:
@@ -203,6 +214,10 @@ class TorchBackend:
         """Return the bytes a token stands for."""
         return self._vocabulary.piece(token)
 
+    def constrain(self, grammar: str, json_schema: str) -> Constraint:
+        """Return a constraint for one reply. Raises BadValue, or NotSupported where the vocabulary is not llama.cpp's."""
+        return self._vocabulary.constrain(grammar, json_schema)
+
     def memory(self) -> Memory:
         """Return what is held now; a buffer that sessions share counts once."""
         stores = {id(session.held.store): session.held.store.bytes for session in self._sessions}
@@ -213,6 +228,37 @@ class TorchBackend:
             device_peak_bytes=peak_bytes(self.device),
             free_bytes=free_bytes(self.device),
         )
+
+    def graph(self) -> GraphState | None:
+        """See `graphs.Graphed.graph`."""
+        return self._graph.state() if self._graph is not None else None
+
+    def use_graph(self, on: bool, why: str = "", times: tuple[float, float] | None = None) -> None:
+        """See `graphs.Graphed.use_graph`."""
+        if self._graph is not None:
+            self._graph.use(on, why)
+            self._graph.times = times
+
+    def operators(self, session: Session) -> list[Operators]:
+        """See `operators.Inspected.operators`."""
+        from fader_backends.torch_hf.profile import look
+
+        tokens = (self.encode(TEXT) * PROMPT)[:PROMPT]
+        session.extend(tokens, 0)
+        facts = {"threads": str(self.context.threads)}
+        graph = self._graph
+        if graph is None:
+            return [look(session, tokens, "graph off", self.device, facts)]
+        on, why = graph.on, graph.why
+        graph.use(False)
+        try:
+            found = [look(session, tokens, "graph off", self.device, facts)]
+        finally:
+            graph.use(on, why)
+        if not on:
+            return [msgspec.structs.replace(found[0], facts={**facts, "no graph": why})]
+        found.append(look(session, tokens, "graph on", self.device, {**facts, **graph.facts()}))
+        return found
 
     def interrupt(self) -> None:
         """Stop a running `evaluate` at its next layer, and every later one until `resume`. From any thread."""
@@ -226,4 +272,10 @@ class TorchBackend:
         """Free sessions, then weights."""
         for session in list(self._sessions):
             session.close()
+        self._close_graph()
         self._weights.close()
+
+    def _close_graph(self) -> None:
+        graph, self._graph = self._graph, None
+        if graph is not None:
+            graph.close()

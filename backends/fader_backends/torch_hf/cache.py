@@ -42,6 +42,8 @@ class Store:
         self.users = 1
         self.top = 0
         """Places that may belong to some user; only kept while there are several."""
+        self.keys: Any = None
+        """What `graph` makes of the buffers, once; None until it does."""
 
     def reserve(self, length: int) -> None:
         """Make room for `length` tokens."""
@@ -52,14 +54,14 @@ class Store:
         grown = {
             layer: (_grown(keys, capacity), _grown(values, capacity)) for layer, (keys, values) in self.layers.items()
         }
-        self.layers, self.capacity = grown, capacity
+        self.layers, self.capacity, self.keys = grown, capacity, None
 
     def clone(self, length: int) -> Store:
         """Return a store of its own with the first `length` tokens."""
         twin = Store(self.kinds, self.limit)
         twin.capacity = self.capacity
         for layer, pair in self.layers.items():
-            keys, values = (_copied(buffer, length) for buffer in pair)
+            keys, values = (_copied(buffer, self.capacity if self.kinds.whole else length) for buffer in pair)
             twin.layers[layer] = keys, values
         return twin
 
@@ -68,6 +70,8 @@ class Store:
         pair = self.layers.get(layer)
         if pair is None:
             pair = make(self.kinds.keys, keys, self.capacity), make(self.kinds.values, values, self.capacity)
+            for part in (part for buffer in pair for part in buffer.parts if self.kinds.whole):
+                part.zero_()  # a step of fixed shape multiplies what is empty by nothing, and a NaN would stay one
             self.layers[layer] = pair
         return pair
 
@@ -145,7 +149,7 @@ class Batch(Cache):  # type: ignore[misc]  # transformers is looked at as if it 
         super().__init__(layers=[])
         self.held = held
         self.counts = list(counts)
-        self.masks: dict[tuple[int, int, int, torch.dtype], Tensor] = {}
+        self.masks: dict[tuple[int, int, int, torch.dtype, torch.device], Tensor] = {}
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any

@@ -13,8 +13,10 @@ import torch
 from fader_backends.base import ContextSpec
 from fader_backends.errors import BadValue, OutOfMemory
 from fader_backends.options import boolean, check_names, choice, cores, within
+from fader_backends.torch_hf import graph
 from fader_backends.torch_hf.cache import STEP, Kinds
 from fader_backends.torch_hf.devices import Placement, free_bytes
+from fader_backends.torch_hf.graph import Plan
 from fader_backends.torch_hf.kv_types import NAMES, token_bytes
 
 SHARE = 0.5
@@ -32,6 +34,8 @@ class Layout(msgspec.Struct, frozen=True):
     threads: int
     kinds: Kinds
     fused: bool
+    graph: Plan | None
+    """Which steps have graphs."""
     token_bytes: float
     """What keys and values of one token take."""
 
@@ -41,13 +45,14 @@ def plan(spec: ContextSpec, config: Any, placement: Placement, freed: int = 0) -
 
     Raises BadValue, UnknownName, or OutOfMemory when it cannot fit.
     """
-    check_names(spec.options, ("type_k", "type_v", "cache", "flash_attention", "unified"), "torch")
+    check_names(spec.options, ("type_k", "type_v", "cache", "flash_attention", "unified", *graph.OPTIONS), "torch")
     names = dict.fromkeys(NAMES)
     type_k, type_v = (
         choice(spec.options, name, "", names) if name in spec.options else "" for name in ("type_k", "type_v")
     )
     whole = choice(spec.options, "cache", "dynamic", {"dynamic": 0, "static": 1}) == "static"
-    kinds = Kinds(type_k, type_v, whole)
+    steps = graph.plan(spec.options)
+    kinds = Kinds(type_k, type_v, whole or steps is not None)
     flash = choice(spec.options, "flash_attention", "auto", {"auto": 0, "on": 1, "off": 2})
     if boolean(spec.options, "unified", False):
         raise BadValue("unified = true is not to be had with torch.", "Each row has its own buffers.", "Leave it out.")
@@ -71,7 +76,7 @@ def plan(spec: ContextSpec, config: Any, placement: Placement, freed: int = 0) -
             "",
             f"Set the length to {max(STEP, int(length * free / needed * SHARE)):,} or less.",
         )
-    return Layout(length, spec.rows, spec.batch, spec.threads or cores(), kinds, flash != "off", each)
+    return Layout(length, spec.rows, spec.batch, spec.threads or cores(), kinds, flash != "off", steps, each)
 
 
 def bytes_per_token(config: Any, kinds: Kinds, dtype: torch.dtype) -> float:

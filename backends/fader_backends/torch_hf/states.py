@@ -61,7 +61,7 @@ def _buffer(parts: dict[int, Tensor], capacity: int, length: int, device: torch.
         part = parts[place]
         if part.ndim != 3 or part.shape[1] != length:
             raise ValueError(f"a part of shape {tuple(part.shape)} for {length} tokens")
-        fresh = torch.empty(part.shape[0], capacity, part.shape[2], dtype=part.dtype, device=device)
+        fresh = torch.zeros(part.shape[0], capacity, part.shape[2], dtype=part.dtype, device=device)
         fresh[:, :length] = part.to(device)
         roomy.append(fresh)
     return Plain(*roomy) if len(roomy) == 1 else Blocks(*roomy)

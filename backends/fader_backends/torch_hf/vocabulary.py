@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from fader_backends.errors import LoadError, ModelDamaged, ModelUnsupported
+from fader_backends.constraint import Constraint
+from fader_backends.errors import LoadError, ModelDamaged, ModelUnsupported, NotSupported
 from fader_backends.gguf import GgufFile
 from fader_backends.torch_hf.folder import brief
 
@@ -50,6 +51,10 @@ class Vocabulary(Protocol):
         """Return the bytes a token stands for; empty for control tokens and for no token."""
         ...
 
+    def constrain(self, grammar: str, json_schema: str) -> Constraint:
+        """Return what may come next in one reply that follows one of the two. Raises BadValue or NotSupported."""
+        ...
+
     def close(self) -> None:
         """Free what it holds."""
         ...
@@ -78,6 +83,12 @@ class GgufVocabulary:
         self.bos, self.adds_bos, self.bos_text, self.eos_text = own.bos, own.adds_bos, own.bos_text, own.eos_text
         self.end_tokens, self.control = own.end_tokens, own.control
         self.chat_template = file.chat_template
+
+    def constrain(self, grammar: str, json_schema: str) -> Constraint:
+        """See `Vocabulary.constrain`: llama.cpp's own matcher, which needs the vocabulary only."""
+        from fader_backends.llamacpp.grammar import constraint
+
+        return constraint(self._own, grammar, json_schema)
 
     def close(self) -> None:
         """Free the library's part."""
@@ -144,6 +155,14 @@ class FolderVocabulary:
         if len(text) == 6 and text.startswith("<0x") and text.endswith(">"):
             return bytes([int(text[3:5], 16)])
         return text.replace("▁", " ").encode()
+
+    def constrain(self, grammar: str, json_schema: str) -> Constraint:  # noqa: ARG002 - the protocol's arguments
+        """Raise NotSupported: the matcher is llama.cpp's, and reads GGUF vocabularies only."""
+        raise NotSupported(
+            "On torch only models from a GGUF file can be held to a grammar or a JSON schema.",
+            "This one comes from a folder.",
+            "Clear sampler.grammar and sampler.json_schema, or choose a GGUF file of the model.",
+        )
 
     def close(self) -> None:
         """Nothing to free."""

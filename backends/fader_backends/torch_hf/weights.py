@@ -11,33 +11,48 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import transformers
 from torch import Tensor
-from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForCausalLM, GenerationConfig
+from transformers import CONFIG_MAPPING, AutoConfig, GenerationConfig
 
 from fader_backends.base import ModelFacts, ModelSpec, Progress
-from fader_backends.errors import Interrupted, LoadError, ModelDamaged, ModelUnsupported, OutOfMemory
+from fader_backends.errors import Interrupted, ModelDamaged, ModelUnsupported, OutOfMemory
 from fader_backends.fingerprint import fingerprint
 from fader_backends.options import boolean, check_names
-from fader_backends.torch_hf import attention, gguf_model, hub, linear
+from fader_backends.torch_hf import gguf_model, hub, linear, packed, spread
 from fader_backends.torch_hf.cache import Batch
-from fader_backends.torch_hf.devices import Placement, free_bytes, is_out_of_memory, place
+from fader_backends.torch_hf.devices import Placement, free_bytes, place
 from fader_backends.torch_hf.folder import Folder, brief, inspect_folder
+from fader_backends.torch_hf.loading import check_ranks, load_model, ranks
 from fader_backends.torch_hf.vocabulary import FolderVocabulary, Vocabulary
 
 LAYERS = {"full_attention", "sliding_attention"}
 """Kinds of layers whose state is keys and values per token, so that it can be cut anywhere."""
-OPTIONS = ("device", "dtype", "download", "allow_pickle", "trust_remote_code")
+OPTIONS = ("device", "dtype", "matrices", "download", "allow_pickle", "trust_remote_code", *spread.OPTIONS)
+
+
+class Wanted(NamedTuple):
+    """What is to be done with a model's weights, beside placing them."""
+
+    kept: str
+    """One of `packed.KINDS`; empty: as they are."""
+    spread: spread.Spread
+    trust: bool
+    """Whether code that comes with the model may run."""
 
 
 def open_weights(spec: ModelSpec, progress: Progress) -> Weights:
     """Find and load a model. Raises LoadError and its kinds, BadValue, OutOfMemory, or Interrupted."""
     check_names(spec.options, OPTIONS, "torch")
-    placement = place(spec.options)
+    spreading = spread.asked(spec.options)
+    options = spec.options if spreading.main is None else {**spec.options, "device": f"cuda:{spreading.main}"}
+    placement = place(options)
+    kept = packed.chosen(options, placement)
     trust = boolean(spec.options, "trust_remote_code", False)
+    wanted = Wanted(kept, spreading, trust)
     if not progress(0.0):
         raise Interrupted
     source = Path(spec.model).expanduser()
@@ -49,7 +64,7 @@ def open_weights(spec: ModelSpec, progress: Progress) -> Weights:
             warnings.warn(f"{source} runs code of its own (trust_remote_code is set).", stacklevel=2)
         name = spec.model if hub.is_id(spec.model) else source.name
         config = _config(folder, trust)
-        weights = Weights(name, str(source), folder, config, placement, progress, trust)
+        weights = Weights(name, str(source), folder, config, placement, wanted, progress)
         with _freed_on_error(weights):
             weights.vocabulary = FolderVocabulary(folder.path, _ends(folder, config), trust)
             weights.key = f"{weights.key} {fingerprint([folder.path / 'config.json', *folder.weights])}"
@@ -57,13 +72,20 @@ def open_weights(spec: ModelSpec, progress: Progress) -> Weights:
     copy = gguf_model.converted(spec.model, placement.dtype, progress)
     try:
         weights = Weights(
-            copy.file.name, copy.file.path, copy.folder, _config(copy.folder, False), placement, progress, False
+            copy.file.name,
+            copy.file.path,
+            copy.folder,
+            _config(copy.folder, False),
+            placement,
+            wanted._replace(trust=False),
+            progress,
         )
     except BaseException:
         copy.vocabulary.close()
         raise
     weights.vocabulary = copy.vocabulary
-    weights.key, weights.quantisation = f"{weights.key} {copy.fingerprint}", copy.file.quantisation
+    weights.key = f"{weights.key} {copy.fingerprint}"
+    weights.quantisation = _told(copy.file.quantisation, kept)
     with _freed_on_error(weights):
         gguf_model.scale_rotary(weights.model, copy.folder.path)
     return weights
@@ -81,31 +103,36 @@ class Weights:
         folder: Folder,
         config: Any,
         placement: Placement,
+        wanted: Wanted,
         progress: Progress,
-        trust: bool,
     ) -> None:
         """Load from a folder. `config` is transformers'. Raises ModelUnsupported, ModelDamaged, OutOfMemory, Interrupted."""
         self.name, self.path, self.placement = name, path, placement
         self.config: Any = config.get_text_config()
         _check_kind(name, config, self.config)
-        _check_room(name, folder, placement)
+        kept, spreading, trust = wanted
+        check_ranks(name, self.config, kept)
+        where = spread.devices(spreading, self.config.num_hidden_layers) if spreading.shares else []
+        _check_room(name, folder, placement, where)
         self.size_bytes = folder.size_bytes
-        self.model: Any = _load(folder, config, placement, progress, trust)
+        self.model: Any = load_model(folder, config, placement, where, progress, trust)
         if not self.model._supports_attention_backend:
             raise ModelUnsupported(
                 f"{name}: transformers' {type(self.model).__name__} has an attention of its own.",
                 "",
                 "Choose another model.",
             )
-        if placement.device.type == "cpu":
-            linear.split(self.model)
+        self.parameters = sum(tensor.numel() for tensor in self.model.parameters())
         self.embedded = int(self.model.get_input_embeddings().weight.shape[0])
         self.scored = int(self.model.get_output_embeddings().weight.shape[0])
-        tensors = {tensor.data_ptr(): tensor for tensor in self.model.parameters()}
-        self.parameters = sum(tensor.numel() for tensor in tensors.values())
-        self.bytes = sum(tensor.nbytes for tensor in tensors.values())
-        self.quantisation = str(placement.dtype).removeprefix("torch.")
-        kind = f"{self.quantisation} on={placement.device.type}"
+        if where:
+            self.placement = placement = placement._replace(device=where[0])
+        outside = packed.pack(self.model, kept) if kept else 0
+        if placement.device.type == "cpu" and ranks() == 1:
+            linear.split(self.model)
+        self.bytes = outside + _bytes(self.model)
+        self.quantisation = _told(str(placement.dtype).removeprefix("torch."), kept)
+        kind = f"{placement.dtype} {kept} on={placement.device.type}"
         self.key = f"torch {torch.__version__}/{transformers.__version__} {kind}"
         self._keeps = "logits_to_keep" in inspect.signature(self.model.forward).parameters
 
@@ -131,6 +158,7 @@ class Weights:
             quantisation=self.quantisation,
             parameters=self.parameters,
             size_bytes=self.size_bytes,
+            weights_bytes=self.bytes,
             vocabulary=self.scored,
             context_trained=getattr(self.config, "max_position_embeddings", None) or 0,
             device=str(self.placement),
@@ -147,6 +175,15 @@ class Weights:
         gc.collect()  # modules refer to each other in circles
         if self.placement.device.type == "cuda":
             torch.cuda.empty_cache()
+
+
+def _told(numbers: str, kept: str) -> str:
+    return f"{numbers}, matrices in {kept}" if kept else numbers
+
+
+def _bytes(model: Any) -> int:
+    """Return what parameters and buffers take in this process; of a tensor that is shared with other ranks, its part."""
+    return sum(getattr(one, "_local_tensor", one).nbytes for one in (*model.parameters(), *model.buffers()))
 
 
 @contextmanager
@@ -188,9 +225,9 @@ def _check_kind(name: str, config: Any, text: Any) -> None:
         )
 
 
-def _check_room(name: str, folder: Folder, placement: Placement) -> None:
-    needed = folder.numbers * placement.dtype.itemsize or folder.size_bytes
-    free = free_bytes(placement.device)
+def _check_room(name: str, folder: Folder, placement: Placement, where: Sequence[torch.device]) -> None:
+    needed = (folder.numbers * placement.dtype.itemsize or folder.size_bytes) / ranks()
+    free = sum(free_bytes(device) for device in set(where) or {placement.device})
     if needed > free:
         raise OutOfMemory(
             f"{name} needs {needed / 2**30:,.1f} GiB as {placement.dtype}; {placement.device} has {free / 2**30:,.1f} GiB free.",
@@ -207,69 +244,3 @@ def _ends(folder: Folder, config: Any) -> list[int]:
             named.append(GenerationConfig.from_pretrained(str(folder.path), local_files_only=True).eos_token_id)
     flat = [one for ends in named for one in (ends if isinstance(ends, list) else [ends])]
     return [one for one in flat if isinstance(one, int)]
-
-
-def _load(folder: Folder, config: Any, placement: Placement, progress: Progress, trust: bool) -> Any:
-    with _quietly(progress):
-        try:
-            model, told = AutoModelForCausalLM.from_pretrained(
-                str(folder.path),
-                config=config,
-                dtype=placement.dtype,
-                attn_implementation=attention.NAME,
-                local_files_only=True,
-                use_safetensors=folder.numbers > 0,
-                trust_remote_code=trust,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,  # they are looked at below
-            )
-            model = model.to(placement.device).eval().requires_grad_(False)
-        except Interrupted:
-            raise
-        except Exception as error:  # transformers raises a great many kinds
-            if is_out_of_memory(error):
-                raise OutOfMemory(f"{placement.device} has no room for {folder.path.name}.", str(error)) from None
-            if "Unrecognized configuration class" in str(error):
-                raise ModelUnsupported(
-                    f"{folder.path.name} is no chat model.", f"It is a {config.model_type}."
-                ) from error
-            raise LoadError(
-                f"transformers could not load {folder.path.name}.",
-                brief(error),
-                "Choose another model.",
-            ) from error
-    if absent := sorted([*told["missing_keys"], *(key for key, *_ in told["mismatched_keys"])]):
-        raise ModelDamaged(
-            f"{folder.path.name} lacks {len(absent)} tensors, or has them in another shape.",
-            f"The first is {absent[0]}.",
-            "Download it again, or choose another model.",
-        )
-    return model
-
-
-@contextmanager
-def _quietly(progress: Progress) -> Iterator[None]:
-    """Silence transformers, and let its progress bar tell `progress`."""
-    from transformers.utils import logging
-
-    def hook(factory: Any, args: Any, kwargs: Any) -> Any:
-        bar = factory(*args, **{**kwargs, "disable": True})
-        items = list(args[0]) if args else []
-        if kwargs.get("desc") != "Loading weights" or not items:
-            return bar
-        return _watched(items, progress)
-
-    before, level = logging.set_tqdm_hook(hook), logging.get_verbosity()
-    logging.set_verbosity(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.set_tqdm_hook(before)
-        logging.set_verbosity(level)
-
-
-def _watched(items: Sequence[Any], progress: Progress) -> Iterator[Any]:
-    for number, item in enumerate(items):
-        if not progress(0.5 + 0.5 * number / len(items)):
-            raise Interrupted
-        yield item
