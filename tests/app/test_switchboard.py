@@ -44,11 +44,11 @@ def costly(tmp_path: Path) -> Switchboard:
     assert not made.problems
     board = Switchboard(made, Profile(name="test", backend="echo"))
     able = msgspec.structs.replace(
-        board.backend(), provides=board.backend().provides | {"kv_types", "tensor_split", "graph"}
+        board.backend(), provides=board.backend().provides | {"kv_types", "tensor_split", "graph", "weights"}
     )
     board._backends = {"echo": able}  # a backend that can do everything, so that no setting is idle
-    board.switch("tensor_split", True)
-    board.switch("graph", True)
+    for name in ("tensor_split", "graph", "weights"):
+        board.switch(name, True)
     return board
 
 
@@ -181,7 +181,7 @@ def changed(value: Any, kind: str) -> Any:
     if isinstance(value, int | float):
         return value + 1 if kind not in ("top_p", "min_p") else 0.5
     others = {"one": "two", "llama.cpp": "neutral", "f16": "bf16", "stop": "ask", "layer": "row"}
-    others |= {"compile": "static", "inductor": "eager"}
+    others |= {"compile": "static", "inductor": "eager", "auto": "float16"}
     return others.get(value, "1,2" if kind == "proportions" else value + "x")
 
 

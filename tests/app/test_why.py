@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from fader.why import ACCOUNTS, Reason, why
+from fader.accounts import ACCOUNTS
+from fader.why import Reason, why
 from fader_backends.base import ContextSpec, ModelFacts, ModelSpec, SamplerSettings
 from fader_backends.graphs import GraphState
 from fader_plugins.turn import Difference, DraftNumbers, GenerationRequest, Numbers, PluginState, RunRecord
