@@ -128,10 +128,7 @@ def answer_on(out: TextIO, asked: Asked, paths: Paths) -> int:
 
 
 def enough_for(draft: RequestDraft) -> int:
-    """Return a length that one answer cannot outgrow, 0 where its own has no limit.
-
-    No token stands for less than a byte. Memory for a model's whole context costs more time than a short answer does.
-    """
+    """Return a length that one answer cannot outgrow (no token is less than a byte), 0 where its own has no limit."""
     if draft.max_tokens is None:
         return 0
     return TEMPLATE_ROOM + sum(len(message.content.encode()) for message in draft.messages) + draft.max_tokens
@@ -205,7 +202,8 @@ class Answer:
     """Takes the events of the turn: text goes to `out` as it comes (None: nowhere), faults to `err`."""
 
     def __init__(self, request: GenerationRequest, out: TextIO | None, err: TextIO) -> None:
-        self.stats = Stats(request=request)
+        self._stats = Stats(request=request)
+        self._unread: list[AnyEvent] = []
         self.out = out
         self.err = err
         self.engine: Engine | None = None
@@ -213,12 +211,20 @@ class Answer:
         self.broken: OSError | None = None
         """Why nothing more can be written: the reader went away, or the disk is full."""
 
+    @property
+    def stats(self) -> Stats:
+        """What is known of the turn. Folding waits until somebody asks, so that tokens need not wait for it."""
+        for event in self._unread:
+            self._stats.fold(event)
+        self._unread.clear()
+        return self._stats
+
     def take(self, event: AnyEvent) -> None:
-        """Fold one event in. Must not raise: the engine is in the middle of its work."""
-        self.stats.fold(event)
+        """Take one event. Must not raise: the engine is in the middle of its work."""
+        self._unread.append(event)
         match event:
-            case Token(text=text) if text:
-                self._write(text)
+            case Token():
+                self._write(event.text)
             case Finished(text=text):
                 self._write(text + ("" if (self.stats.text or "\n").endswith("\n") else "\n"))
             case Failed(failure=failure, text=text):
@@ -228,8 +234,6 @@ class Answer:
                 tell(str(as_error(left_out(event))), self.err)
             case PluginFault():
                 tell(f"plugin {event.plugin!r} failed in {event.hook}: {event.detail}", self.err)
-            case _:
-                pass
 
     def _write(self, text: str) -> None:
         if self.out is None or self.broken is not None or not text:
@@ -240,7 +244,7 @@ class Answer:
         except OSError as error:
             self.broken = error
             if self.engine is not None:
-                self.engine.cancel(self.stats.request.id)
+                self.engine.cancel(self._stats.request.id)
 
 
 @contextmanager
