@@ -83,7 +83,8 @@ def _show(found: Challenge, seconds: float, as_json: bool, out: TextIO) -> None:
     if as_json:
         click.echo(msgspec.json.encode(found).decode(), file=out)
         return
-    did = f"{len(found.tried)} inputs tried, {found.checked} of them measured in full, in {seconds:,.0f} s"
+    ended = ", broken off" if found.stopped else ""
+    did = f"{len(found.tried)} inputs tried, {found.checked} of them measured in full, in {seconds:,.0f} s{ended}"
     if found.counter is None:
         click.echo(f"No counter-example to the claim ({found.claim}). {did}.", file=out)
         return
