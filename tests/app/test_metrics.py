@@ -131,6 +131,7 @@ def test_every_number_of_a_turn() -> None:
         rss_peak_bytes=8192,
         context_used=1303,
         context_length=2048,
+        device="cpu",
         difference=Difference(1204, "a", "b"),
         finish_reason="end",
         device="cpu",

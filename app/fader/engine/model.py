@@ -38,7 +38,7 @@ class LoadedModel:
         self,
         request: GenerationRequest,
         cancelled: Callable[[], bool],
-        prepare: Callable[[GenerationRequest, Backend], None],
+        prepare: Callable[[GenerationRequest, Backend], None] = lambda *_: None,
     ) -> Backend:
         """Return the backend as the request wants it, loading as little as possible; emits Loading and Loaded.
 
