@@ -44,19 +44,11 @@ def costly(tmp_path: Path) -> Switchboard:
     assert not made.problems
     board = Switchboard(made, Profile(name="test", backend="echo"))
     able = msgspec.structs.replace(
-<<<<<<< HEAD
         board.backend(), provides=board.backend().provides | {"kv_types", "tensor_split", "graph", "weights"}
     )
     board._backends = {"echo": able}  # a backend that can do everything, so that no setting is idle
     for name in ("tensor_split", "graph", "weights"):
         board.switch(name, True)
-=======
-        board.backend(), provides=board.backend().provides | {"kv_types", "tensor_split", "weights"}
-    )
-    board._backends = {"echo": able}  # a backend that can do everything, so that no setting is idle
-    board.switch("tensor_split", True)
-    board.switch("weights", True)
->>>>>>> weights
     return board
 
 
@@ -188,12 +180,8 @@ def changed(value: Any, kind: str) -> Any:
         return texts.get(kind, 0 if kind == "adaptive_decay" else 1)
     if isinstance(value, int | float):
         return value + 1 if kind not in ("top_p", "min_p") else 0.5
-<<<<<<< HEAD
     others = {"one": "two", "llama.cpp": "neutral", "f16": "bf16", "stop": "ask", "layer": "row"}
     others |= {"compile": "static", "inductor": "eager", "auto": "float16"}
-=======
-    others = {"one": "two", "llama.cpp": "neutral", "f16": "bf16", "stop": "ask", "layer": "row", "auto": "float16"}
->>>>>>> weights
     return others.get(value, "1,2" if kind == "proportions" else value + "x")
 
 
