@@ -6,7 +6,7 @@ Know only what is left when their turn comes. All keep at least one candidate.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from itertools import accumulate
 
 import numpy as np
@@ -124,13 +124,25 @@ def typical(c: Candidates | Ranked, p: float, min_keep: int) -> Candidates | Ran
     """
     if p >= 1.0:
         return c
-    c = c.by_id()
+    if isinstance(c, Ranked):
+        return _typical_of_few(c, p, min_keep)
     odds = c.probabilities()
     possible = np.flatnonzero(odds)
     kept = _most_typical(odds[possible], p, min_keep)
     if len(kept) < len(possible) or len(possible) == len(odds):
         return c.keep(np.sort(possible[kept]))
     return c.keep(np.sort(_most_typical(odds, p, min_keep)))
+
+
+def _typical_of_few(c: Ranked, p: float, min_keep: int) -> Ranked:
+    odds = c.odds()
+    total = sum(odds)
+    surprises = [-math.log(one / total) if one else math.inf for one in odds]
+    entropy = sum(one * surprise for one, surprise in zip(odds, surprises, strict=True) if one) / total
+    order = sorted(range(len(odds)), key=lambda place: (abs(surprises[place] - entropy), c.tokens[place]))
+    mass = list(accumulate(odds[place] / total for place in order))
+    kept = sorted(order[: max(bisect_right(mass, p) + 1, min_keep)])
+    return Ranked([c.tokens[place] for place in kept], [c.scores[place] for place in kept])
 
 
 def _most_typical(odds: Floats, p: float, min_keep: int) -> Tokens:
@@ -149,7 +161,11 @@ def xtc(c: Candidates | Ranked, threshold: float, min_keep: int) -> Candidates |
     """
     if threshold > 0.5 or len(c.tokens) < 2:
         return c
-    c = c.by_id()
+    if isinstance(c, Ranked):
+        shares = c.odds()
+        floor = threshold * sum(shares)
+        dropped = max(sum(share >= floor for share in shares) - 1, 0)
+        return Ranked(c.tokens[dropped:], c.scores[dropped:]) if len(shares) - dropped >= min_keep else c
     odds = c.probabilities()
     above = np.flatnonzero(odds >= np.float32(threshold))
     dropped = max(len(above) - 1, 0)

@@ -157,9 +157,7 @@ def tempered(c: Candidates | Ranked, s: SamplerSettings) -> Candidates | Ranked:
     if s.dynatemp_range > 0:
         if len(c.tokens) <= 1:
             return c
-        p = c.by_id().probabilities()
-        p = p[p > 0]
-        share = float(-(p * np.log(p)).sum(dtype=np.float64)) / math.log(len(c.tokens))
+        share = _entropy(c) / math.log(len(c.tokens))
         low, high = max(0.0, temperature - s.dynatemp_range), temperature + s.dynatemp_range
         temperature = low + (high - low) * max(share, 0.0) ** s.dynatemp_exponent
     if isinstance(c, Ranked):
@@ -175,3 +173,14 @@ def tempered(c: Candidates | Ranked, s: SamplerSettings) -> Candidates | Ranked:
         with np.errstate(over="ignore"):  # to -inf, which is what such a temperature means
             return Candidates(c.tokens, (c.scores - c.scores.max()) / np.float32(max(temperature, COLDEST)))
     return Candidates(c.tokens, c.scores / np.float32(temperature))
+
+
+def _entropy(c: Candidates | Ranked) -> float:
+    """Return the entropy of what is left, in nats."""
+    if isinstance(c, Ranked):
+        odds = c.odds()
+        total = sum(odds)
+        return -sum(one / total * math.log(one / total) for one in odds if one)
+    p = c.probabilities()
+    p = p[p > 0]
+    return float(-(p * np.log(p)).sum(dtype=np.float64))
