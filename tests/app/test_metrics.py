@@ -134,7 +134,6 @@ def test_every_number_of_a_turn() -> None:
         device="cpu",
         difference=Difference(1204, "a", "b"),
         finish_reason="end",
-        device="cpu",
     )
     for name in Numbers.__struct_fields__:
         expected, found = getattr(want, name), getattr(got, name)
