@@ -27,7 +27,7 @@ STATIC = {**LOOKUP, "graph": {"mode": "static"}}
 def test_graphs_change_no_id(kind: str, registry: Registry, models: Callable[[str], Path], engine: Headless) -> None:
     """Law 3: with KV, drafts and steps of fixed shape switched in all ways, a conversation has the same ids."""
     plan = planner(registry, profile(models(kind), plugins=STATIC), SAMPLED)
-    check_toggles(again(engine), plan, ("kv_cache", "prompt_lookup", "graph"), PROMPTS[:2])
+    check_toggles(again(engine), plan, ("graph", "kv_cache", "prompt_lookup"), PROMPTS[:2])
 
 
 def turn(
