@@ -125,11 +125,11 @@ def test_a_counter_example_goes_into_the_bundle(
     build: Build, record: Record, bench: Callable[[Claim, Experiment], Bench]
 ) -> None:
     """On echo, drafts from the prompt gain on what is repeated word by word, and nothing on what a hot sampler makes of it."""
-    wanted = build("prompt_lookup=on", both=["load.step_ms=1", "sampler.on=on", "sampler.temperature=0"], rounds=6)
+    wanted = build("prompt_lookup=on", both=["load.step_ms=3", "sampler.on=on", "sampler.temperature=0"], rounds=6)
     made, _ = report.write(record(wanted))
     claim = claim_of(made)
     assert claim.ratio < 0.9
-    sealed, found = challenge(made, bench(claim, wanted), 16, dimensions_of(claim, wanted))
+    sealed, found = challenge(made, bench(claim, wanted), 40, dimensions_of(claim, wanted))
     assert found.counter is not None, found.tried
     assert found.counter.grade in ("gone", "reversed")
     inner = bundle.load(sealed.folder / found.counter.folder)
