@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from fader.cli import main
-from fader.commands.bench import Progress
+from fader.commands.recording import Progress
 from fader.lab import bundle, raw, report
 from fader.lab.values import Report
 from fader.paths import Paths

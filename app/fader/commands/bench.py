@@ -9,9 +9,7 @@ import contextlib
 import os
 import shutil
 import sys
-import time
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TextIO, TypeAlias
 
@@ -21,21 +19,18 @@ from fader_backends.errors import BadValue
 
 from .. import profiles
 from ..lab import experiment, gates, table, workload
-from ..lab.evidence import Side
 from ..lab.plot import look
 from ..lab.values import Report
 from ..paths import Paths
 from ..switchboard import Switchboard
 from .compare import makers
 from .plain import plain
-from .run import quiet, stopped_by_interrupt, tell
+from .recording import recorded, surroundings
+from .run import tell
 from .setup import plugins_for, with_model
 from .table import show_table
 
 Form: TypeAlias = Literal["text", "json", "csv", "md"]
-BAR = 24
-PARTS = 10
-"""Lines of progress where nobody watches a bar."""
 
 
 class Benched(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,42 +68,8 @@ def _bench_on(out: TextIO, asked: Benched, paths: Paths) -> int:
 
     foreign = [row for path in asked.against for row in read_llama_bench(_text(path), str(path))]
     wanted, limits = prepared(asked, paths)
-    from ..lab import hardware, recorder, report
-    from ..lab.runner import Runner
-    from ..lab.seats import Apart
-
-    around = recorder.Surroundings(
-        lab=paths.lab,
-        hashes=paths.hashes,
-        created=datetime.now().astimezone(),
-        hardware=hardware.hardware(),
-        versions=hardware.versions(),
-        why=asked.why,
-        share=asked.share,
-        gates=limits,
-    )
-    running: list[Runner] = []
-    bar = Progress(sys.stderr, wanted.title)
-
-    def stop() -> None:
-        for one in running:
-            one.stop()
-
-    def seat(_: Side) -> Apart:
-        return Apart(paths.engine_log, paths.plugins)
-
-    with quiet(paths.log), stopped_by_interrupt(stop):
-        made = recorder.record(
-            wanted,
-            around,
-            seat,
-            progress=bar.show,
-            joules=hardware.Energy().joules,
-            started=running.append,
-            quality=asked.quality,
-        )
-    bar.end()
-    made, found = report.write(made)
+    around = surroundings(paths, asked.why, share=asked.share, gates=limits)
+    made, found = recorded(wanted, around, paths, asked.quality)
     show(found, asked.form, out)
     if foreign:
         click.echo("\nmeasured by other programs, elsewhere or otherwise: no baseline of this run", file=out)
@@ -187,37 +148,3 @@ def _text(path: Path) -> str:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadValue(f"{path} cannot be read: {error}.", "", "Name what llama-bench -o json wrote.") from error
-
-
-class Progress:
-    """A bar with the time left on a terminal, a line now and then elsewhere."""
-
-    def __init__(self, err: TextIO, title: str, seconds: Callable[[], float] = time.perf_counter) -> None:
-        self.err = err
-        self.title = title
-        self.seconds = seconds
-        self.live = err.isatty()
-        self._shown = 0
-
-    def show(self, done: int, total: int, left: float) -> None:
-        """Say how far it is."""
-        said = f"{done} of {total} turns, {_clock(left)} left"
-        if self.live:
-            filled = round(BAR * done / total)
-            self.err.write(f"\r\x1b[K{'█' * filled}{'░' * (BAR - filled)} {said}")
-            self.err.flush()
-        elif done * PARTS // total > self._shown:
-            self._shown = done * PARTS // total
-            self.err.write(f"fader: {self.title}: {said}\n")
-            self.err.flush()
-
-    def end(self) -> None:
-        """Take the bar away."""
-        if self.live:
-            self.err.write("\r\x1b[K")
-            self.err.flush()
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(max(seconds, 0)), 60)
-    return f"{minutes}:{rest:02}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from datetime import datetime
 from typing import TextIO
 
 import click
@@ -20,6 +19,7 @@ from ..lab.counter import Challenge
 from ..lab.search import Tried
 from ..paths import Paths
 from .compare import makers
+from .recording import seats, surroundings
 from .replay import restored
 from .run import quiet, stopped_by_interrupt, tell
 
@@ -42,25 +42,16 @@ def challenge(asked: Challenged, paths: Paths) -> int:
         )
     out, err = sys.stdout, sys.stderr
     with contextlib.redirect_stdout(sys.stderr), bundle.opened(asked.bundle, paths.lab) as one:
-        from ..lab import hardware, recorder
         from ..lab.challenge import Bench, claim_of, dimensions_of
         from ..lab.challenge import challenge as search
-        from ..lab.seats import Apart
 
         claim, wanted = claim_of(one), restored(one, asked.model, paths)
-        around = recorder.Surroundings(
-            lab=paths.lab / ".challenge",
-            hashes=paths.hashes,
-            created=datetime.now().astimezone(),
-            hardware=hardware.hardware(),
-            versions=hardware.versions(),
-            why=f"does {claim.told()} of {one.manifest.id} hold here?",
-        )
+        around = surroundings(paths, f"does {claim.told()} of {one.manifest.id} hold here?")
         bench = Bench(
             claim,
             wanted,
-            around,
-            lambda _: Apart(paths.engine_log, paths.plugins),
+            msgspec.structs.replace(around, lab=paths.lab / ".challenge"),
+            seats(paths),
             makers(wanted.boards["a"].registry, paths),
             asked.seed,
             heard=lambda tried, count: _tell(tried, count, asked.trials, err),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from datetime import datetime
 from pathlib import Path
 from typing import TextIO
 
@@ -22,9 +21,9 @@ from ..lab.experiment import Experiment
 from ..lab.replay import Replay, compare
 from ..lab.restore import experiment_of, locator
 from ..paths import Paths
-from .bench import Progress
 from .lab import verify_bundle
-from .run import quiet, stopped_by_interrupt, tell
+from .recording import recorded, surroundings
+from .run import tell
 from .table import table
 
 
@@ -51,7 +50,7 @@ def replay(asked: Replayed, paths: Paths) -> int:
         wanted = restored(then, asked.model, paths)
         if asked.rounds is not None:
             wanted = msgspec.structs.replace(wanted, rounds=asked.rounds, aa_rounds=min(wanted.aa_rounds, asked.rounds))
-        now = record_again(wanted, f"{then.manifest.id} run again", paths)
+        now, _ = recorded(wanted, surroundings(paths, f"{then.manifest.id} run again"), paths)
         if not now.whole:
             tell(f"partial: {now.manifest.stopped}; what was measured is kept as {now.manifest.id}.")
             return 130
@@ -67,40 +66,6 @@ def restored(then: Bundle, model: str | None, paths: Paths) -> Experiment:
 
     locate = locator(then.manifest.model, model, paths, os.environ, Path.home())
     return experiment_of(then, build(paths.plugins), locate)
-
-
-def record_again(wanted: Experiment, why: str, paths: Paths) -> Bundle:
-    """Run an experiment with engines of their own, a bar and Ctrl+C; return its bundle, whole or partial."""
-    from ..lab import hardware, recorder, report
-    from ..lab.runner import Runner
-    from ..lab.seats import Apart
-
-    around = recorder.Surroundings(
-        lab=paths.lab,
-        hashes=paths.hashes,
-        created=datetime.now().astimezone(),
-        hardware=hardware.hardware(),
-        versions=hardware.versions(),
-        why=why,
-    )
-    running: list[Runner] = []
-    bar = Progress(sys.stderr, wanted.title)
-
-    def stop() -> None:
-        for one in running:
-            one.stop()
-
-    with quiet(paths.log), stopped_by_interrupt(stop):
-        made = recorder.record(
-            wanted,
-            around,
-            lambda _: Apart(paths.engine_log, paths.plugins),
-            progress=bar.show,
-            joules=hardware.Energy().joules,
-            started=running.append,
-        )
-    bar.end()
-    return report.write(made)[0]
 
 
 def show(found: Replay, as_json: bool, out: TextIO) -> None:

@@ -14,7 +14,8 @@ import psutil
 
 from fader_backends import template
 from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSpec, Progress, Scores, Session
-from fader_backends.errors import ContextFull, FaderError, Interrupted, OutOfMemory, TurnError
+from fader_backends.batches import check_room
+from fader_backends.errors import FaderError, Interrupted, OutOfMemory, TurnError
 from fader_backends.gguf import inspect
 from fader_backends.llamacpp.context import Context, Stretch
 from fader_backends.llamacpp.grammar import LlamaConstraint, constraint
@@ -163,7 +164,7 @@ class LlamaCpp:
                 raise ValueError("this session is closed, or another backend's")
             if not 0 <= rows <= len(tokens):
                 raise ValueError(f"{rows} rows of {len(tokens)} tokens cannot be scored")
-            self.check_room(len(session.held) + len(tokens))
+            check_room(self.context, len(session.held) + len(tokens))
             sessions.append(session)
         total = sum(len(tokens) for _, tokens, _ in work)
         if total > self.context.batch:
@@ -171,15 +172,6 @@ class LlamaCpp:
         if len({session.row for session in sessions}) < len(sessions):
             raise ValueError("a session appears twice in one call")
         return self._live, sessions
-
-    def check_room(self, length: int) -> None:
-        """Raise ContextFull when a session of `length` tokens does not fit."""
-        if length > self.context.length:
-            raise ContextFull(
-                f"{length:,} tokens do not fit a context of {self.context.length:,}.",
-                "",
-                "Start a new conversation, shorten the message, or set a longer context.",
-            )
 
     def _failure(self, code: int, work: Sequence[Stretch]) -> TurnError | Interrupted:
         if code == 2:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fader_backends.base import Extension, Scores, Session, SessionState
+from fader_backends.base import Scores, Session, SessionState
+from fader_backends.batches import check_room, extensions
 from fader_backends.errors import BadScores, NotSupported, OutOfMemory
 
 if TYPE_CHECKING:
@@ -37,13 +38,11 @@ class LlamaSession:
     def extend(self, tokens: Sequence[int], rows: int = 1) -> Scores:
         """Evaluate `tokens`, in as many calls as their number takes; all of them, or none when it raises."""
         before, batch = len(self.held), self._backend.context.batch
-        self._backend.check_room(before + len(tokens))
+        check_room(self._backend.context, before + len(tokens))
         scores: list[Scores] = []
         try:
-            for start in range(0, max(len(tokens), 1), batch):
-                part = tokens[start : start + batch]
-                scored = min(len(part), max(0, rows - (len(tokens) - start - len(part))))
-                scores.append(self._backend.evaluate([Extension(self, part, scored)])[0].copy())
+            for part in extensions(self, tokens, rows, batch):
+                scores.append(self._backend.evaluate([part])[0].copy())
                 if not all(math.isfinite(row.max()) for row in scores[-1]):  # the maximum of a row with a NaN is NaN
                     raise BadScores(
                         "The model returned scores that are no numbers.",

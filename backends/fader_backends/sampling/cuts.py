@@ -1,6 +1,6 @@
 """Samplers that drop candidates: top-n-sigma, top-k, typical, top-p, min-p, XTC.
 
-Know only what is left when their turn comes. All keep at least one candidate.
+Know only what is left when their turn comes, not which of them are off (`chain.acting`). All keep at least one candidate.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def largest(values: Floats, k: int) -> Tokens:
 
 
 def top_n_sigma(c: Candidates | Ranked, n: float) -> Candidates | Ranked:
-    """Mask scores more than n standard deviations below the best (Tang et al., "Top-nσ", 2024); 0 is off."""
-    if n <= 0.0 or len(c.tokens) <= 1:
+    """Mask scores more than n standard deviations below the best (Tang et al., "Top-nσ", 2024)."""
+    if len(c.tokens) <= 1:
         return c
     c = c.by_id()
     finite, mean = c.scores, c.scores.mean()
@@ -72,19 +72,17 @@ def ranked(c: Candidates | Ranked, k: int) -> Ranked:
 
 
 def top_k(c: Candidates | Ranked, k: int) -> Candidates | Ranked:
-    """Keep the k best; 0 is off."""
-    if k <= 0 or k >= len(c.tokens):
+    """Keep the k best."""
+    if k >= len(c.tokens):
         return c
     return c.keep(largest(c.scores, k)) if isinstance(c, Candidates) and k > FEW else ranked(c, k)
 
 
 def top_p(c: Candidates | Ranked, p: float, min_keep: int) -> Candidates | Ranked:
-    """Keep the smallest set of best candidates whose probability reaches p; 1 is off.
+    """Keep the smallest set of best candidates whose probability reaches p.
 
     Nucleus sampling (Holtzman et al., "The curious case of neural text degeneration", 2020).
     """
-    if p >= 1.0:
-        return c
     if isinstance(c, Ranked):
         mass = list(accumulate(c.odds()))
         return c.first(_enough(mass, p * mass[-1], min_keep))
@@ -104,9 +102,7 @@ def _enough(mass: list[float], wanted: float, min_keep: int) -> int:
 
 
 def min_p(c: Candidates | Ranked, p: float, min_keep: int) -> Candidates | Ranked:
-    """Drop candidates below p times the best one's probability (Nguyen et al., "Min-p", 2024); 0 is off."""
-    if p <= 0.0:
-        return c
+    """Drop candidates below p times the best one's probability (Nguyen et al., "Min-p", 2024)."""
     if isinstance(c, Ranked):
         floor = c.scores[0] + math.log(p)
         return c.first(max(sum(score >= floor for score in c.scores), min_keep))
@@ -118,12 +114,10 @@ def min_p(c: Candidates | Ranked, p: float, min_keep: int) -> Candidates | Ranke
 
 
 def typical(c: Candidates | Ranked, p: float, min_keep: int) -> Candidates | Ranked:
-    """Keep those whose surprise is nearest the entropy, up to mass p; 1 is off.
+    """Keep those whose surprise is nearest the entropy, up to mass p.
 
     Meister et al., "Locally typical sampling", 2023.
     """
-    if p >= 1.0:
-        return c
     if isinstance(c, Ranked):
         return _typical_of_few(c, p, min_keep)
     odds = c.probabilities()

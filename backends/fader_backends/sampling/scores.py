@@ -51,8 +51,6 @@ def penalised(c: Candidates | Ranked, history: Sequence[int], s: SamplerSettings
     Repeat divides positive scores and multiplies others (Keskar et al., "CTRL", 2019, with llama.cpp's handling of the
     sign); frequency takes its value per occurrence, presence once.
     """
-    if s.penalty_window == 0 or (s.repeat_penalty == 1.0 and not s.frequency_penalty and not s.presence_penalty):
-        return c
     c = c.by_id()
     counts = Counter(window(history, s.penalty_window))
     tokens = np.fromiter(counts.keys(), dtype=np.intp, count=len(counts))
@@ -73,8 +71,6 @@ def dry(c: Candidates | Ranked, history: Sequence[int], s: SamplerSettings, brea
     "Don't repeat yourself" by p-e-w (text-generation-webui #5677), with the sequence breakers of pi6am (koboldcpp #982):
     a repetition does not reach over a breaker, and a token that is one by itself is never penalised.
     """
-    if not s.dry_multiplier or s.dry_window == 0:
-        return c
     tail = window(history, s.dry_window)
     if len(tail) <= s.dry_allowed_length:
         return c

@@ -14,10 +14,10 @@ import torch
 
 from fader_backends import template
 from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSpec, Progress, Scores, Session
+from fader_backends.batches import check_room
 from fader_backends.constraint import Constraint
 from fader_backends.errors import (
     BadScores,
-    ContextFull,
     Interrupted,
     OutOfMemory,
     TurnError,
@@ -181,7 +181,7 @@ class TorchBackend:
             self.check_open(session)
             if not 0 <= rows <= len(tokens):
                 raise ValueError(f"{rows} rows of {len(tokens)} tokens cannot be scored")
-            self.check_room(len(session.ids) + len(tokens))
+            check_room(self.context, len(session.ids) + len(tokens))
             if tokens and not (min(tokens) >= 0 and max(tokens) < self._weights.embedded):
                 raise TurnError(f"torch could not evaluate this: the model has {self._weights.embedded:,} tokens.")
             sessions.append(session)
@@ -191,15 +191,6 @@ class TorchBackend:
         if len({id(session) for session in sessions}) < len(sessions):
             raise ValueError("a session appears twice in one call")
         return sessions
-
-    def check_room(self, length: int) -> None:
-        """Raise ContextFull when a session of `length` tokens does not fit."""
-        if length > self.context.length:
-            raise ContextFull(
-                f"{length:,} tokens do not fit a context of {self.context.length:,}.",
-                "",
-                "Start a new conversation, shorten the message, or set a longer context.",
-            )
 
     def chat(self, messages: Sequence[Message], now: datetime) -> list[int]:
         """Return the prompt's token ids."""

@@ -24,7 +24,8 @@ from fader_backends.base import (
     Session,
     SessionState,
 )
-from fader_backends.errors import ContextFull, Interrupted, NotSupported, OutOfMemory, TurnError
+from fader_backends.batches import check_room, extensions
+from fader_backends.errors import Interrupted, NotSupported, OutOfMemory, TurnError
 from fader_backends.options import cores
 from fader_backends.torch_hf.ranks import Described, Ranks, stopper
 from fader_backends.torch_hf.spread import OPTIONS
@@ -109,7 +110,7 @@ class RankedBackend:
             if not isinstance(session, RankedSession):
                 raise ValueError("this session is another backend's")
             self.check_open(session)
-            self.check_room(len(session.ids) + len(tokens))
+            check_room(self.context, len(session.ids) + len(tokens))
             told.append((session.number, list(tokens), rows))
         if self._stopped.is_set():
             raise Interrupted
@@ -117,15 +118,6 @@ class RankedBackend:
         for session, tokens, _ in work:
             session.ids.extend(tokens)  # type: ignore[attr-defined]  # its kind was looked at
         return scores
-
-    def check_room(self, length: int) -> None:
-        """Raise ContextFull when a session of `length` tokens does not fit."""
-        if length > self.context.length:
-            raise ContextFull(
-                f"{length:,} tokens do not fit a context of {self.context.length:,}.",
-                "",
-                "Start a new conversation, shorten the message, or set a longer context.",
-            )
 
     def chat(self, messages: Sequence[Message], now: datetime) -> list[int]:
         """Return the prompt's token ids."""
@@ -189,14 +181,12 @@ class RankedSession:
         """Evaluate `tokens`, in as many calls as their number takes; all of them, or none when it raises."""
         backend, before = self._backend, len(self.ids)
         backend.check_open(self)
-        backend.check_room(before + len(tokens))
+        check_room(backend.context, before + len(tokens))
         batch = backend.context.batch
         scores: list[Scores] = []
         try:
-            for start in range(0, max(len(tokens), 1), batch):
-                part = tokens[start : start + batch]
-                scored = min(len(part), max(0, rows - (len(tokens) - start - len(part))))
-                scores += backend.evaluate([Extension(self, part, scored)])
+            for part in extensions(self, tokens, rows, batch):
+                scores += backend.evaluate([part])
         except BaseException:
             if backend.ranks.alive:
                 self.rewind(before)
@@ -241,7 +231,7 @@ class RankedSession:
             raise NotSupported(
                 "This saved state belongs to another model or context.", f"It is for {state.key}.", "Start without it."
             )
-        self._backend.check_room(len(state.tokens))
+        check_room(self._backend.context, len(state.tokens))
         try:
             parts = msgspec.msgpack.decode(state.data, type=list[bytes])
         except msgspec.DecodeError as error:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fader_backends.base import Extension, Scores, Session, SessionState
+from fader_backends.base import Scores, Session, SessionState
+from fader_backends.batches import check_room, extensions
 from fader_backends.errors import NotSupported
 from fader_backends.torch_hf import states
 from fader_backends.torch_hf.cache import Held
@@ -36,13 +37,11 @@ class TorchSession:
         """Evaluate `tokens`, in as many calls as their number takes; all of them, or none when it raises."""
         before, batch = len(self.ids), self._backend.context.batch
         self._backend.check_open(self)
-        self._backend.check_room(before + len(tokens))
+        check_room(self._backend.context, before + len(tokens))
         scores: list[Scores] = []
         try:
-            for start in range(0, max(len(tokens), 1), batch):
-                part = tokens[start : start + batch]
-                scored = min(len(part), max(0, rows - (len(tokens) - start - len(part))))
-                scores += self._backend.evaluate([Extension(self, part, scored)])
+            for part in extensions(self, tokens, rows, batch):
+                scores += self._backend.evaluate([part])
         except BaseException:
             self.rewind(before)
             raise
@@ -85,7 +84,7 @@ class TorchSession:
             raise NotSupported(
                 "This saved state belongs to another model or context.", f"It is for {state.key}.", "Start without it."
             )
-        self._backend.check_room(len(state.tokens))
+        check_room(self._backend.context, len(state.tokens))
         fresh = Held(self.held.store.kinds, self.held.store.limit)
         if state.tokens:
             states.unpack(fresh, state.data, len(state.tokens), self._backend.device)
