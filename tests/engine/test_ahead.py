@@ -114,6 +114,33 @@ def test_a_turn_interrupts_what_is_prepared(registry: Registry, board: Callable[
     desk.engine.run_until_idle()
 
 
+def test_typing_on_does_not_begin_the_load_anew(registry: Registry, board: Callable[..., Switchboard]) -> None:
+    """A wish that comes while the model is loaded for an older one waits for it; a turn does not."""
+    desk = Desk(registry, board(max_tokens=4))
+    later = [desk.request("hello there"), desk.request("hello there you")]
+    loads: list[AnyEvent] = []
+
+    def emit(event: AnyEvent) -> None:
+        desk.events.append(event)
+        if isinstance(event, Loading):
+            loads.append(event)
+            if later:
+                (desk.engine.prepare if len(later) == 2 else desk.engine.submit)(later.pop(0))
+
+    desk.engine.emit = desk.engine.model.emit = emit
+    desk.engine.prepare(desk.request("hello"))
+    desk.engine.run_until_idle()
+    assert len(loads) == 1
+    desk.engine.model.unload()
+    desk.engine.prepare(desk.request("hello there"))
+    desk.engine.run_until_idle()
+    assert [event.request_id for event in loads[1:]] == ["r4", "r2"], (
+        "the turn loads for itself, and shows how far it is"
+    )
+    desk.engine.close()
+    desk.engine.run_until_idle()
+
+
 def test_a_model_that_cannot_load_is_told_by_the_turn_only(
     registry: Registry, board: Callable[..., Switchboard]
 ) -> None:

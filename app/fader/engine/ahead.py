@@ -58,7 +58,7 @@ class Ahead:
     def work(
         self, model: LoadedModel, hooks_of: Callable[[GenerationRequest], Hooks], called: Callable[[], bool]
     ) -> None:
-        """Evaluate a little of what is certain, unless the engine is called away.
+        """Evaluate a little of what is certain, unless the engine is called away to a turn.
 
         Nothing is loaded in place of something else for it. A failure ends the wish; the turn itself will meet and
         show it.

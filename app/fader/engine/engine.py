@@ -45,6 +45,7 @@ class Engine:
         self.model = LoadedModel(registry, emit, clock)
         self.tell = Announcer(emit, clock, self.model.memory, self.model.graph)
         self._inbox: queue.SimpleQueue[GenerationRequest | Wish | Look | None] = queue.SimpleQueue()
+        self._coming: set[str] = set()  # what lies in the inbox, wishes aside
         self._waiting: list[GenerationRequest | Look] = []
         self._rows: list[Row] = []
         self._sessions = Sessions()
@@ -57,17 +58,19 @@ class Engine:
 
     def submit(self, request: GenerationRequest) -> None:
         """Queue a turn."""
+        self._coming.add(request.id)
         self._put(request)
 
     def prepare(self, request: GenerationRequest) -> None:
         """Evaluate, while nothing else is to do, what a turn is certain to begin with; its last message is being typed.
 
-        A newer wish or a turn ends it at once. No event tells of it but `Prepared` when the turn comes.
+        A newer wish or a turn ends it at once, but a wish ends no load. No event tells of it but `Prepared` when the turn comes.
         """
         self._put(Wish(request))
 
     def look(self, request: GenerationRequest) -> None:
         """Tell what a token costs in operators with this turn's model and context, once nothing runs: Looked or Failed."""
+        self._coming.add(request.id)
         self._put(Look(request))
 
     def _put(self, item: GenerationRequest | Wish | Look) -> None:
@@ -126,6 +129,7 @@ class Engine:
                 self._ahead.wish(request.request)
             else:
                 self._waiting.append(request)
+                self._coming.discard(request.id)
             block = False
 
     def _work(self) -> None:
@@ -141,10 +145,9 @@ class Engine:
         if self._closing:
             return
         if not self._rows:
-            self._ahead.work(self.model, self._hooks, lambda: self._closing or not self._inbox.empty())
+            self._ahead.work(self.model, self._hooks, lambda: self._closing or bool(self._coming))
             return
-        backend = self.model.backend
-        assert backend is not None
+        backend = self._rows[0].backend
         plan = choose(self._rows, backend.context.batch)
         parts = []
         for row, count in plan:
@@ -182,9 +185,8 @@ class Engine:
         """Whether a turn can join what is running: nothing runs, or it asks for the very same model and context."""
         if not self._rows:
             return True
-        if isinstance(request, Look) or not self.model.serves(request) or awaits(request, self._rows):
-            return False
-        return len(self._rows) < self._rows[0].backend.context.rows
+        stays = isinstance(request, Look) or not self.model.serves(request) or awaits(request, self._rows)
+        return not stays and len(self._rows) < self._rows[0].backend.context.rows
 
     # --- one turn's start and end -------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import importlib.util
 
 from fader_backends.base import Backend, ContextSpec, ModelSpec, Progress
 from fader_backends.errors import LoadError
+from fader_backends.torch_hf.collecting import uncollected
 
 
 def load(model: ModelSpec, context: ContextSpec, progress: Progress) -> Backend:
@@ -33,6 +34,11 @@ def load(model: ModelSpec, context: ContextSpec, progress: Progress) -> Backend:
             f"Missing: {', '.join(missing)}.",
             'Install them with pip install "fader[torch]", or choose another backend.',
         )
+    with uncollected():
+        return _opened(model, context, progress)
+
+
+def _opened(model: ModelSpec, context: ContextSpec, progress: Progress) -> Backend:
     from fader_backends.torch_hf import spread
 
     count = spread.asked(model.options).ranks

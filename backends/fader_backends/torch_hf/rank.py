@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSpec, Scores, SessionState
 from fader_backends.errors import FaderError
+from fader_backends.torch_hf.collecting import uncollected
 from fader_backends.torch_hf.ranks import Described
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ class Served:
 
     def load(self, model: ModelSpec, context: ContextSpec) -> Described:
         """Meet the other ranks, and load this one's part."""
+        with uncollected():
+            return self._loaded(model, context)
+
+    def _loaded(self, model: ModelSpec, context: ContextSpec) -> Described:
         import torch
 
         from fader_backends.torch_hf.backend import open_backend
