@@ -49,7 +49,7 @@ def _opened(model: ModelSpec, context: ContextSpec, progress: Progress) -> Backe
             raise LoadError(
                 "Sharing a model between processes needs accelerate, which is not installed.",
                 "",
-                'Install it with pip install "fader[torch-ranks]", or switch tensor_split off.',
+                'Install it with pip install "fader[torch]", or switch tensor_split off.',
             )
         return open_ranked(model, context, progress, count, spread.device_of_ranks(model.options))
     from fader_backends.torch_hf.backend import open_backend
