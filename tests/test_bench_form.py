@@ -41,6 +41,8 @@ EXPECTED = {
     "compare-identity": 0.0,
     "compare-keypress": 50.0,
     "kv-bytes": 0.55,
+    "torch-load-first": 10.0,
+    "torch-load-later": 3.0,
     "torch-tpot": 0.95,
     "torch-prefill": 1.05,
     "torch-best-cpu": 0.5,

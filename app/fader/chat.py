@@ -16,7 +16,7 @@ from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, Re
 
 from .branches import Branches
 from .metrics import Stats
-from .notices import notice_of
+from .notices import compiled, notice_of
 from .odds import Chosen, packed
 from .picking import Picking
 from .store import Conversation, Node, Store
@@ -135,6 +135,8 @@ class Chat:
             case Token():
                 self.flush()
             case Finished():
+                if (notice := compiled(turn.stats)) is not None:
+                    self.viewer.tell(notice)
                 state = "cancelled" if event.reason == "cancelled" else "complete"
                 self._end(turn, state, event.ids)
             case Failed():

@@ -22,6 +22,7 @@ from fader_plugins.turn import (
     Finished,
     GenerationRequest,
     Loaded,
+    Loading,
     Numbers,
     Offered,
     Prefilled,
@@ -53,6 +54,7 @@ class Stats(msgspec.Struct, kw_only=True):
     facts: ModelFacts | None = None
     context: ContextSpec | None = None
     started_ns: int | None = None
+    loading: Loading | None = None
     load_ns: int = 0
     load_ms: float | None = None
     rendered_ns: int | None = None
@@ -98,6 +100,8 @@ class Stats(msgspec.Struct, kw_only=True):
                 self._token(event)
             case Started():
                 self.started_ns = event.at_ns
+            case Loading():
+                self.loading = event
             case Loaded():
                 self.facts, self.context = event.facts, event.context
                 self.load_ms = event.load_ms

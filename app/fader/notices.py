@@ -1,4 +1,4 @@
-"""What people are told of events that end nothing: a plugin that failed, messages that were left out.
+"""What people are told of events that end nothing: a plugin that failed, messages that were left out, a compiler.
 
 Knows events, not who shows the notice.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from fader_backends.errors import Failure
 from fader_plugins.turn import AnyEvent, PluginFault, Trimmed
+
+from .metrics import Stats
 
 NOTICE = "Notice"
 """`Failure.kind` of what is no failure, but must be seen."""
@@ -19,6 +21,20 @@ def notice_of(event: AnyEvent) -> Failure | None:
         step = "It is switched off until Fader starts again."
         return Failure(f"Plugin {event.plugin!r} failed.", detail, step, "PluginFailed", event.plugin)
     return left_out(event) if isinstance(event, Trimmed) else None
+
+
+def compiled(stats: Stats) -> Failure | None:
+    """Return why a stopped turn took so long to stop, where a compiler kept it."""
+    loading, end = stats.loading, stats.finished
+    if end is None or end.reason != "cancelled" or loading is None or not loading.compiling or stats.facts is not None:
+        return None
+    seconds = (end.at_ns - loading.at_ns) * 1e-9
+    return Failure(
+        f"The model's steps were being compiled, which took {seconds:,.1f} s and cannot be stopped half-way.",
+        "Then the turn was stopped.",
+        "Switch graph off, or set graph.mode to static, for turns that begin at once.",
+        NOTICE,
+    )
 
 
 def left_out(event: Trimmed) -> Failure:

@@ -57,3 +57,13 @@ class Graphed(Protocol):
         `graph` tells why not, and the milliseconds that a step was found to take without and with them.
         """
         ...
+
+
+def state_of(backend: object) -> GraphState | None:
+    """Return how a backend's graphs stand; None where there are none."""
+    return backend.graph() if isinstance(backend, Graphed) else None
+
+
+def left(before: GraphState | None, after: GraphState | None) -> str:
+    """Return why a backend left its graphs between two states; empty when it did not."""
+    return after.why if before is not None and before.on and after is not None and not after.on else ""

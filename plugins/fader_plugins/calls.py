@@ -128,6 +128,12 @@ class Hooks:
         for name in self._with("observe"):
             self._tell("observe", name, request=request, event=event)
 
+    def lost(self, capability: str, detail: str) -> None:
+        """Name the plugins in use that need what the backend gave up in the middle of a turn."""
+        for plugin in list(self.registry.usable()):
+            if plugin.info.name in self.enabled and capability in plugin.info.needs:
+                self._drop(plugin.info.name, "evaluate", detail)
+
     def _with(self, hook: str) -> list[str]:
         if hook not in self._names:
             names = (plugin.info.name for plugin in self.registry.usable() if hook in plugin.hooks)

@@ -63,6 +63,8 @@ class Loading(Event, frozen=True):
     """A model or context is being made ready."""
 
     fraction: float
+    compiling: bool = False
+    """Whether the wait is now for a compiler, which cannot be stopped half-way."""
 
 
 class Loaded(Event, frozen=True):

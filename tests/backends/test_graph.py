@@ -25,12 +25,12 @@ IDS = [5 + (7 * place * place) % 250 for place in range(120)]
 
 @pytest.fixture
 def load(folders: Callable[[str], Path]) -> Iterator[Open]:
-    """Load a tiny model; keywords are options of the context. All are closed at the end."""
+    """Load a tiny model; keywords are options of the context, and `matrices`. All are closed at the end."""
     opened: list[Any] = []
 
-    def make(kind: str = "llama", **options: Scalar) -> Any:
+    def make(kind: str = "llama", matrices: str = "plain", **options: Scalar) -> Any:
         context = ContextSpec(length=256, rows=3, batch=64, threads=2, options=options)
-        spec = ModelSpec(backend="torch", model=str(folders(kind)))
+        spec = ModelSpec(backend="torch", model=str(folders(kind)), options={"matrices": matrices})
         opened.append(torch_hf.load(spec, context, lambda _: True))
         return opened[-1]
 
@@ -74,6 +74,26 @@ def test_inductor_computes_the_same(load: Open) -> None:
     np.testing.assert_allclose(walk(backend), want, atol=2e-4)
     state = backend.graph()
     assert (state.why, state.shapes, state.graphs, state.recompiles) == ("", 1, 1, 0)
+
+
+@pytest.mark.parametrize("matrices", ["float16", "int8", "int4"])
+@pytest.mark.parametrize("options", [{"graph": "static"}, {"graph": "compile", "graph_compiler": "eager"}])
+def test_graphs_over_fewer_bits(matrices: str, options: dict[str, Scalar], load: Open) -> None:
+    """Products of packed matrices are part of the graph, or end it; in each case the scores are those without."""
+    want = walk(load(matrices=matrices))
+    backend = load(matrices=matrices, **options)
+    rounding = 1e-2 if matrices == "int4" else 2e-3  # its inputs have the eight bits of bfloat16
+    np.testing.assert_allclose(walk(backend), want, atol=rounding * want.std())
+    state = backend.graph()
+    assert (state.why, state.recompiles) == ("", 0)
+    assert state.steps > 30
+
+
+def test_inductor_over_eight_bits(load: Open) -> None:
+    want = walk(load(matrices="int8"))
+    backend = load(matrices="int8", graph="compile", graph_verify=1)
+    np.testing.assert_allclose(walk(backend), want, atol=2e-3 * want.std())
+    assert (backend.graph().why, backend.graph().shapes) == ("", 1)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3_text"])

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import psutil
 import pytest
@@ -73,6 +74,20 @@ def test_two_ranks_score_as_one(folders: Callable[[str], Path], ranked: RankedBa
 def test_the_laws_of_sessions(ranked: RankedBackend) -> None:
     """Rewound, forked, moved, batched and drafted."""
     check_sessions(ranked, IDS, tolerance=2e-4)
+
+
+def test_there_are_no_graphs(ranked: RankedBackend) -> None:
+    """Steps run as ever, and the reason is there to be told."""
+    session = ranked.open()
+    want = session.extend(IDS[:20])
+    ranked.configure(msgspec.structs.replace(CONTEXT, options={"graph": "compile"}))
+    state = ranked.graph()
+    assert state is not None
+    assert (state.mode, state.on) == ("compile", False)
+    assert "several processes share each layer" in state.why
+    np.testing.assert_array_equal(ranked.open().extend(IDS[:20]), want)
+    ranked.configure(CONTEXT)
+    assert ranked.graph() is None
 
 
 def test_a_stop_is_heard_between_calls(ranked: RankedBackend) -> None:

@@ -67,11 +67,16 @@ class Theirs:
         return (time.perf_counter() - begin) * 1e3
 
 
+def needed() -> None:
+    """Raise Missing where the libraries are not installed."""
+    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
+        raise Missing('torch is not installed: pip install "fader[torch]".')
+
+
 @contextmanager
 def _ours(**load: Any) -> Iterator[tuple[Local, Path]]:
     """Give an engine on the embedded model, greedy, and the folder of its converted copy."""
-    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
-        raise Missing('torch is not installed: pip install "fader[torch]".')
+    needed()
     with tempfile.TemporaryDirectory(prefix="fader-bench-", ignore_cleanup_errors=True) as home:
         os.environ["FADER_HOME"] = home  # of this process alone, which the benchmark has to itself
         table = msgspec.convert({"length": LENGTH, "threads": THREADS}, ContextTable)

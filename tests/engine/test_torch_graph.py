@@ -13,7 +13,7 @@ from fader.why import why
 from fader_backends.base import Message
 from fader_plugins.registry import Registry
 from fader_plugins.testing import check_toggles, reply
-from fader_plugins.turn import Loaded, PluginFault, RequestDraft
+from fader_plugins.turn import Loaded, Loading, PluginFault, RequestDraft
 
 from tests.engine.test_laws import PROMPTS, SAMPLED, planner
 from tests.engine.test_torch_laws import LOOKUP, again, engine, models, profile
@@ -68,17 +68,46 @@ def test_wrong_graphs_are_switched_off_and_said(
     assert reply(events) == want
 
 
+def test_a_step_that_fails_in_a_turn_is_told(
+    registry: Registry, models: Callable[[str], Path], engine: Headless, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reply is what it would have been, and after it the plugin and the reason are named, once."""
+    from fader_backends.torch_hf import graph
+
+    plan = planner(registry, profile(models("llama"), plugins=STATIC), {"on": False})
+    want = reply(turn(engine, plan, "without"))
+    assert not [event for event in turn(engine, plan, "whole", graph=True) if isinstance(event, PluginFault)]
+
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("no kernel image is available")
+
+    monkeypatch.setattr(graph.Graph, "_counted", broken)
+    events = turn(engine, plan, "first", graph=True)
+    (fault,) = [event for event in events if isinstance(event, PluginFault)]
+    assert (fault.plugin, fault.hook) == ("graph", "evaluate")
+    assert "from now on" in fault.detail
+    assert "no kernel image is available" in fault.detail
+    assert reply(events) == want
+    events = turn(engine, plan, "second", graph=True)
+    assert not [event for event in events if isinstance(event, PluginFault)]
+    assert reply(events) == want
+
+
 def test_what_a_turn_says_of_its_graphs(registry: Registry, models: Callable[[str], Path], engine: Headless) -> None:
     """Steps are counted, the check's times are the baseline of `/why`, and compiling is part of the load."""
     compiled = {**LOOKUP, "graph": {"compiler": "eager", "verify": 1}}
     plan = planner(registry, profile(models("llama"), plugins=compiled), {"on": False})
     draft = plan({"graph": True, "prompt_lookup": False})
     draft.messages = [Message("user", "hello there")]
-    stats = Stats(request=draft.freeze("turn", 0))
+    stats, compiling = Stats(request=draft.freeze("turn", 0)), False
     for event in engine.run(stats.request):
         stats.fold(event)
+        if isinstance(event, Loading):
+            assert not compiling, "it comes last"
+            compiling = event.compiling
         if isinstance(event, Loaded):
             loaded = event
+    assert compiling
     record = stats.record()
     state = record.numbers.graph
     assert state is not None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from fader_backends.base import Backend, ContextSpec, Loader, Memory, ModelSpec
 from fader_backends.errors import Interrupted, LoadError, UnknownName
-from fader_backends.graphs import Graphed, GraphState
+from fader_backends.graphs import GraphState, state_of
 from fader_plugins.calls import Hooks
 from fader_plugins.registry import Registry
 from fader_plugins.turn import AnyEvent, GenerationRequest, Loaded, Loading
@@ -57,6 +57,8 @@ class LoadedModel:
         assert self.backend is not None
         self._model = request.model
         if loading:
+            if (state := self.graph()) is not None and state.on and state.mode == "compile":
+                self.emit(Loading(request_id=request.id, at_ns=self.clock(), fraction=1.0, compiling=True))
             prepare(request, self.backend)
         self._context = request.context
         now = self.clock()
@@ -109,7 +111,7 @@ class LoadedModel:
 
     def graph(self) -> GraphState | None:
         """Return what became of the backend's compiled steps; None where there are none."""
-        return self.backend.graph() if isinstance(self.backend, Graphed) else None
+        return state_of(self.backend)
 
     def interrupt(self) -> None:
         """Interrupt a running evaluation. From any thread."""

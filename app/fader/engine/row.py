@@ -11,6 +11,7 @@ from itertools import takewhile
 import numpy as np
 from fader_backends.base import Backend, Extension, Pick, SamplerSettings, Scores, Session
 from fader_backends.errors import NotSupported
+from fader_backends.graphs import left, state_of
 from fader_backends.odds import bits
 from fader_backends.sampling import chain
 from fader_plugins.calls import Hooks, common
@@ -74,6 +75,7 @@ class Row:
         self._batch = 0
         self._guesser: str | None = None
         self._notes: dict[str, str] = {}
+        self._graph = state_of(backend)
         self._drafts = hooks.proposes()
         propose = self._propose if self._drafts else nothing
         self._generator = decode(prompt, held, self._sample, request.keep_state, propose)
@@ -215,8 +217,10 @@ class Row:
     def close(self) -> tuple[str, tuple[int, ...]]:
         """End the turn: leave only right tokens in the session; return the last text and the reply's ids.
 
-        Where a stop string cut the reply, the ids are those of the text that stays.
+        Where a stop string cut the reply, the ids are those of the text that stays. Told is what the backend gave up.
         """
+        if why := left(self._graph, state_of(self.backend)):
+            self.hooks.lost("graph", f"The model runs without graphs from now on: {why}.")
         self._generator.close()
         if self._constraint is not None:
             self._constraint.close()

@@ -274,7 +274,7 @@ class FaderApp(Talk):
             view.feed("".join(texts[self.seen :]))
             self.seen = len(texts)
         elif view is not None and view.empty:
-            view.say(bars.waiting_for(turn.stats, events, turn.stopping))
+            view.say(bars.waiting_for(turn.stats, turn.stopping))
         if time.monotonic() - self.drawn_numbers >= NUMBERS_S:
             self.drawn_numbers = time.monotonic()
             if events:

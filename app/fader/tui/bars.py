@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from fader_plugins.turn import AnyEvent, Loading, Numbers
+from fader_plugins.turn import Numbers
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -104,13 +104,15 @@ def keys(busy: bool, editing: bool, wide: bool) -> list[Part]:
     return parts
 
 
-def waiting_for(stats: Stats, events: Sequence[AnyEvent], stopping: bool) -> str:
+def waiting_for(stats: Stats, stopping: bool) -> str:
     """Return what a reply without text waits for."""
+    loading = stats.loading if stats.facts is None else None
+    if loading is not None and loading.compiling:
+        return f"compiling the model's steps{', then stopping' if stopping else ''} …"
     if stopping:
         return "stopping …"
-    loading = [event for event in events if isinstance(event, Loading)]
-    if loading and loading[-1].fraction < 1:
-        return f"loading the model … {loading[-1].fraction:.0%}"
+    if loading is not None and loading.fraction < 1:
+        return f"loading the model … {loading.fraction:.0%}"
     if stats.started_ns is None:
         return "waiting for the engine …"
     if stats.reused is not None and stats.prompt_tokens is not None:

@@ -26,9 +26,12 @@ from fader_backends.base import (
 )
 from fader_backends.batches import check_room, extensions
 from fader_backends.errors import Interrupted, NotSupported, OutOfMemory, TurnError
+from fader_backends.graphs import GraphState
 from fader_backends.options import cores
 from fader_backends.torch_hf.ranks import Described, Ranks, stopper
 from fader_backends.torch_hf.spread import OPTIONS
+
+NO_GRAPHS = "several processes share each layer (tensor_split), and meet in the middle of it"
 
 
 def open_ranked(model: ModelSpec, context: ContextSpec, progress: Progress, count: int, device: str) -> RankedBackend:
@@ -62,9 +65,9 @@ class RankedBackend:
             raise
 
     def _shared(self, context: ContextSpec) -> ContextSpec:
-        """Return the context as one rank has it: the processor's cores are shared out."""
+        """Return the context as one rank has it: the processor's cores are shared out, and there are no graphs."""
         threads = max(1, (context.threads or cores()) // self._count)
-        return msgspec.structs.replace(context, threads=threads)
+        return msgspec.structs.replace(context, threads=threads, options={**context.options, "graph": "off"})
 
     def _take(self, said: Described) -> None:
         where = f"{self._count} ranks, each {said.facts.device}"
@@ -134,6 +137,14 @@ class RankedBackend:
         if token not in self._pieces:
             self._pieces[token] = self.ranks.first("piece", token)
         return self._pieces[token]
+
+    def graph(self) -> GraphState | None:
+        """See `Graphed`: ranks never run their steps as graphs."""
+        mode = str(self._asked.options.get("graph", "off"))
+        return None if mode == "off" else GraphState(mode=mode, on=False, why=NO_GRAPHS)
+
+    def use_graph(self, on: bool, why: str = "", times: tuple[float, float] | None = None) -> None:
+        """See `Graphed`; it stays as it is."""
 
     def memory(self) -> Memory:
         """Return what all ranks hold together."""

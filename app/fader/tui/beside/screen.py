@@ -101,7 +101,7 @@ class BesideScreen(Acts):
         for event in taken:
             self.comparer.on_event(event)
         for view, column in self.shown():
-            view.draw(column, taken, self.comparer.busy)
+            view.draw(column, self.comparer.busy)
         if self.comparer.busy and time.monotonic() - self.drawn >= NUMBERS_S:
             self.show_numbers()
             self.comparer.flush(self.aside)
@@ -141,7 +141,7 @@ class BesideScreen(Acts):
             view.set_class(place == self.current, "-current")
         for place, (view, column) in enumerate(used):
             view.title(words.head(place, column, self.blind), column.state)
-            view.draw(column, (), self.comparer.busy)
+            view.draw(column, self.comparer.busy)
             first = used[0][1]
             view.compare(column, first if self.differing and column is not first and column.text else None)
         found = make.grid(self.comparer.columns, self.comparer.chat.board)  # the rows' order must not tell who is who

@@ -5,7 +5,6 @@ Knows one column; what keys do is the screen's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
@@ -22,8 +21,6 @@ from ..flow import clean
 from ..reply import ReplyView
 
 if TYPE_CHECKING:
-    from fader_plugins.turn import AnyEvent
-
     from ...compare.column import Column
 
 SIGNS = {"waiting": "⧗", "running": "▶", "done": "✓", "stopped": "■", "failed": "✕"}
@@ -73,7 +70,7 @@ class ColumnView(Vertical, can_focus=True):
 
     # --- text ---------------------------------------------------------------------------------------------------------
 
-    def draw(self, column: Column, events: Sequence[AnyEvent], waiting: bool) -> None:
+    def draw(self, column: Column, waiting: bool) -> None:
         """Draw what came of the column's text since the last time; `waiting`: it was asked, and has not begun."""
         run = column.run if column.run is not None else column.stored
         if run is not self.drawn:
@@ -87,7 +84,7 @@ class ColumnView(Vertical, can_focus=True):
             if whole:
                 self.reply.scroll_rows(-len(self.reply.flow.rows))  # it is read from its beginning
         if self.reply.empty:
-            self.reply.say(_status(column, events, waiting))
+            self.reply.say(_status(column, waiting))
 
     def compare(self, column: Column, first: Column | None) -> None:
         """Show the words against the first column's; None shows the reply itself again."""
@@ -147,7 +144,7 @@ def _failure(column: Column) -> str:
     return " ".join(part for part in (failure.title, failure.detail, failure.next_step) if part) if failure else ""
 
 
-def _status(column: Column, events: Sequence[AnyEvent], waiting: bool) -> str:
+def _status(column: Column, waiting: bool) -> str:
     """Return what a column without text waits for."""
     if column.state == "failed":
         return "failed; the reason is below"
@@ -155,5 +152,4 @@ def _status(column: Column, events: Sequence[AnyEvent], waiting: bool) -> str:
         return "waits for its turn" if waiting else "not asked yet"
     if column.state == "stopped":
         return "stopped before its first word"
-    own = [event for event in events if event.request_id == column.run.stats.request.id]
-    return bars.waiting_for(column.run.stats, own, False)
+    return bars.waiting_for(column.run.stats, False)
