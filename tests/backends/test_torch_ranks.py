@@ -18,7 +18,7 @@ from fader_backends.torch_hf.ranked import RankedBackend
 from fader_plugins.testing import check_sessions
 
 pytest.importorskip("accelerate", reason="transformers shares models through it")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ranks")]  # each start of ranks imports torch in all of them
 CONTEXT = ContextSpec(length=256, rows=4, batch=32, threads=2)
 TWO: dict[str, Scalar] = {"split_mode": "tensor", "tensor_split": "1,1", "device": "cpu"}
 IDS = [5 + 7 * place * place % 250 for place in range(60)]
@@ -43,11 +43,13 @@ def load(model: object, options: dict[str, Scalar]) -> Backend:
 
 @pytest.fixture(scope="module")
 def ranked(folders: Callable[[str], Path]) -> Iterator[RankedBackend]:
-    """Two ranks over a tiny Llama."""
+    """Two ranks over a tiny Llama, which are gone when it is closed."""
     backend = load(folders("llama"), TWO)
     assert isinstance(backend, RankedBackend)
     yield backend
+    ranks = [psutil.Process(pid) for pid in backend.ranks.pids]
     backend.close()
+    assert not psutil.wait_procs(ranks, 0)[1]
 
 
 def test_two_ranks_score_as_one(folders: Callable[[str], Path], ranked: RankedBackend) -> None:

@@ -26,13 +26,11 @@ def ranks() -> int:
     return torch.distributed.get_world_size() if ready else 1
 
 
-def check_ranks(name: str, text: Any, kept: str) -> None:
+def check_ranks(name: str, text: Any) -> None:
     """Refuse what cannot be shared by so many ranks. `text` is transformers' configuration. Raises BadValue."""
     count = ranks()
     if count == 1:
         return
-    if kept:
-        raise BadValue(f"matrices = {kept} goes with one rank only.", "", "Set weights.matrices to plain.")
     heads = text.num_attention_heads
     shared = {
         "attention heads": heads,

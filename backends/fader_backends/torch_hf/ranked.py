@@ -25,9 +25,11 @@ from fader_backends.base import (
     SessionState,
 )
 from fader_backends.batches import check_room, extensions
-from fader_backends.errors import Interrupted, NotSupported, OutOfMemory, TurnError
+from fader_backends.errors import BadValue, Interrupted, NotSupported, OutOfMemory, TurnError
 from fader_backends.graphs import GraphState
 from fader_backends.options import cores
+from fader_backends.torch_hf.devices import place
+from fader_backends.torch_hf.packed import chosen
 from fader_backends.torch_hf.ranks import Described, Ranks, stopper
 from fader_backends.torch_hf.spread import OPTIONS
 
@@ -35,7 +37,12 @@ NO_GRAPHS = "several processes share each layer (tensor_split), and meet in the 
 
 
 def open_ranked(model: ModelSpec, context: ContextSpec, progress: Progress, count: int, device: str) -> RankedBackend:
-    """Start so many ranks and load a model on them, on `cpu` or, each on its own, on `cuda`."""
+    """Start so many ranks and load a model on them, on `cpu` or, each on its own, on `cuda`.
+
+    Raises BadValue for packed matrices: they are no modules that transformers could share out.
+    """
+    if kept := chosen(model.options, place({**model.options, "device": device})):
+        raise BadValue(f"matrices = {kept} goes with one rank only.", "", "Set weights.matrices to plain.")
     return RankedBackend(model, context, progress, count, device)
 
 

@@ -111,7 +111,7 @@ class Weights:
         self.config: Any = config.get_text_config()
         _check_kind(name, config, self.config)
         kept, spreading, trust = wanted
-        check_ranks(name, self.config, kept)
+        check_ranks(name, self.config)
         where = spread.devices(spreading, self.config.num_hidden_layers) if spreading.shares else []
         _check_room(name, folder, placement, where)
         self.size_bytes = folder.size_bytes
