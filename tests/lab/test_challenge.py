@@ -126,7 +126,7 @@ def test_a_counter_example_goes_into_the_bundle(
 ) -> None:
     """On echo, drafts from the prompt gain on what is repeated word by word, and nothing on what a hot sampler makes of it."""
     slow = ["load.step_ms=2", "load.token_ms=0.5", "load.noise=1.5"]
-    wanted = build("prompt_lookup=on", both=[*slow, "sampler.on=on", "sampler.temperature=0"], rounds=6)
+    wanted = build("prompt_lookup=on", both=[*slow, "sampler.on=on", "sampler.temperature=0"], rounds=10, aa_rounds=4)
     made, _ = report.write(record(wanted))
     claim = claim_of(made)
     assert claim.ratio < 0.9

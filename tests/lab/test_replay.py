@@ -34,7 +34,7 @@ def fader(*arguments: str) -> Result:
 
 @pytest.fixture
 def wanted(build: Build) -> Experiment:
-    return build("prompt_lookup=on", both=["load.step_ms=2", "sampler.temperature=0"], rounds=4, aa_rounds=4)
+    return build("prompt_lookup=on", both=["load.step_ms=2", "sampler.temperature=0"], rounds=8, aa_rounds=4)
 
 
 @pytest.fixture
@@ -111,7 +111,11 @@ def test_an_effect_that_is_not_there_again_is_said(made: Bundle, tmp_path: Path)
 def test_other_words_are_said_to_part(made: Bundle, tmp_path: Path) -> None:
     found = replay.compare(made, slowed(made, tmp_path / "other", 1.0, words=True))
     row = next(row for row in found.rows if row.name == "replies of talk, side a")
-    assert (row.now, row.outcome, row.why) == ("0 of 8 the same", "differs", "they part after 3 tokens at the earliest")
+    assert (row.now, row.outcome, row.why) == (
+        "0 of 16 the same",
+        "differs",
+        "they part after 3 tokens at the earliest",
+    )
 
 
 def test_what_is_not_there_cannot_be_run_here(made: Bundle, tmp_path: Path) -> None:
@@ -173,7 +177,7 @@ def test_a_plugin_that_is_not_here_is_named(made: Bundle, registry: Registry) ->
 @pytest.mark.slow
 def test_replay_from_the_command_line(made: Bundle) -> None:
     """Whatever this machine's time is: everything is compared, and the exit code says whether the effects are there."""
-    done = fader("replay", "last", "--rounds", "4", "--json")
+    done = fader("replay", "last", "--rounds", "2", "--json")
     found = msgspec.json.decode(done.stdout, type=replay.Replay)
     here = replay.compare(made, made)
     assert {row.name for row in here.rows} <= {row.name for row in found.rows}

@@ -90,7 +90,7 @@ def _value(side: Side, then: Figure, now: Figure | None, before: Sequence[Measur
         )
     metric = BY_NAME[then.metric]
     once, again = (samples(metric, _of(then, runs), "ab", side) for runs in (before, after))
-    together = (once.runs, again.runs) if metric.sample == "gap" else None
+    together = (once.rounds, again.rounds) if metric.sample == "gap" else None
     judged = statistics.compare(once.values, again.values, together=together)
     found = judged.ratio.value if judged.ratio else 1.0
     return Row(

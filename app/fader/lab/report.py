@@ -189,7 +189,7 @@ def _limits(manifest: Manifest, workload: Workload, found: Sequence[Figure], kl:
 def _method(manifest: Manifest) -> list[str]:
     said = [
         f"Replies of fixed length, end tokens ignored; seeds {', '.join(map(str, manifest.seeds))}, the same on both sides; "
-        "every two rounds both sides get fresh engine processes and a warm-up with another prompt of the same shape.",
+        "in every round both sides get fresh engine processes and a warm-up with another prompt of the same shape.",
         "Cold: nothing of the prompt was evaluated before by that engine. Warm: later turns, repeated ones, and "
         "conversations below a system prompt that an earlier one of the round had.",
         "Percentiles by linear interpolation between closest ranks. TTFT, TPOT, E2E and rates have one sample a run; ITL has "
@@ -201,10 +201,10 @@ def _method(manifest: Manifest) -> list[str]:
             "in which both sides were the baseline give the spread of noise."
         )
         said.append(
-            "Ratios are b / a with a 95 % bootstrap interval; medians and means compare runs with others of their own case and "
-            "turn. A difference is called one when its test (Mann-Whitney U, or a permutation test that keeps a reply's "
-            "gaps together) gives p < 0.01, the interval leaves out 1, and it is larger than the baseline's from itself; "
-            "else it is ~."
+            "Ratios are b / a: of medians and means the middle one of the rounds' ratios, where runs are compared with others of "
+            "their own case and turn; of tails that over all rounds. 95 % intervals are bootstrapped over rounds. A difference "
+            "is called one when its test (Wilcoxon's signed ranks of the rounds' ratios; for tails one that swaps the sides of "
+            "rounds) gives p < 0.01, the interval leaves out 1, and it is larger than the baseline's from itself; else it is ~."
         )
     return [*said, *(f"{note[:1].upper()}{note[1:]}." for note in manifest.notes)]
 

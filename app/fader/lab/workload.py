@@ -67,7 +67,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     summary: str = ""
     output: Annotated[int, Meta(ge=1)] = 64
     """Tokens of each reply; end tokens are ignored, so that all are as long."""
-    rounds: Annotated[int, Meta(ge=1)] = 5
+    rounds: Annotated[int, Meta(ge=1)] = 10
     """Repetitions on each side."""
     settings: dict[str, str | bool | int | float] = {}
     """What both sides need, such as `kv_cache.length = 1024`."""
