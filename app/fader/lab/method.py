@@ -11,6 +11,7 @@ from typing import Any
 
 from fader_plugins.turn import GenerationRequest
 
+from . import paired, statistics
 from .experiment import valued
 from .finding import Finding, Record, Suspicion, asked, doubt, objection
 from .report import FEWEST
@@ -86,8 +87,8 @@ def samples(record: Record) -> Iterator[Finding]:
             "samples", f"{counts['a']} and {counts['b']} counted runs; below {FEWEST} a side nothing can be told"
         )
     rounds = len({one.run.round for one in record.compared})
-    if record.manifest.variables and rounds == 1:
-        yield doubt("samples", "each case was run once a side, so a slow moment of the machine looks like a slow case")
+    if record.manifest.variables and paired.smallest_p(rounds) >= statistics.ALPHA:
+        yield doubt("samples", f"{rounds} rounds are too few to tell a difference from a slow moment of the machine")
 
 
 def left_out(record: Record) -> Iterator[Finding]:

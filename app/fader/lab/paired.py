@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from .statistics import (
+    ALPHA,
     CONFIDENCE,
     DRAWS,
     ENOUGH,
@@ -45,7 +46,7 @@ def compare(before: Rounds, after: Rounds, statistic: Statistic = "p50", spread:
     else:
         found, p = _tail(before, after, statistic)
     sizes = sum(map(len, before)), sum(map(len, after))
-    if p is not None and smallest_p(len(before)) >= 0.01:
+    if p is not None and smallest_p(len(before)) >= ALPHA:
         why = f"too few rounds to tell: {len(before)}"
     else:
         why = doubt(found, p, spread, sizes, few=min(sizes) < ENOUGH[statistic])
