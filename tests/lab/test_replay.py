@@ -42,6 +42,11 @@ def made(wanted: Experiment, record: Record) -> Bundle:
     return record(wanted)
 
 
+@pytest.fixture
+def small(build: Build, record: Record) -> Bundle:
+    return record(build("prefix_cache=off", rounds=1))
+
+
 def test_an_experiment_comes_out_of_its_bundle(build: Build, record: Record, registry: Registry) -> None:
     wanted = build("prefix_cache=off", both=["sampler.seed=5"], rounds=3)
     again = restore.experiment_of(record(wanted), registry, lambda profile: profile)
@@ -167,11 +172,11 @@ def test_a_model_is_found_by_its_hash(paths: Paths, tmp_path: Path, monkeypatch:
     assert restore.find(missing, str(file), "mine", paths, environ, tmp_path).path == file
 
 
-def test_a_plugin_that_is_not_here_is_named(made: Bundle, registry: Registry) -> None:
-    path = made.folder / "profiles" / "b.toml"
+def test_a_plugin_that_is_not_here_is_named(small: Bundle, registry: Registry) -> None:
+    path = small.folder / "profiles" / "b.toml"
     path.write_text(path.read_text() + "\n[plugins.rare]\non = true\n")
     with pytest.raises(BadValue, match="The bundle uses the plugin 'rare', which is not here"):
-        restore.experiment_of(made, registry, lambda profile: profile)
+        restore.experiment_of(small, registry, lambda profile: profile)
 
 
 @pytest.mark.slow
@@ -204,24 +209,24 @@ BROKEN: list[tuple[str, Callable[[Path], object], str]] = [
 @pytest.mark.parametrize("command", ["replay", "challenge", "review", "adopt"])
 @pytest.mark.parametrize(("harm", "said"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
 def test_a_damaged_bundle_is_refused_by_every_command(
-    made: Bundle, command: str, harm: Callable[[Path], object], said: str
+    small: Bundle, command: str, harm: Callable[[Path], object], said: str
 ) -> None:
-    harm(made.folder)
+    harm(small.folder)
     done = fader(command, "last")
     assert (done.exit_code, done.stdout) == (1, ""), done.output
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_a_model_that_is_not_here_is_one_line(made: Bundle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_model_that_is_not_here_is_one_line(small: Bundle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(models, "embedded", lambda: None)
     for name in ("HF_HUB_CACHE", "LLAMA_CACHE"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
-    path = made.folder / "profiles" / "a.toml"
+    path = small.folder / "profiles" / "a.toml"
     path.write_text(path.read_text().replace('backend = "echo"', 'backend = "llama.cpp"'))
     note = ModelNote(name="Mine", file="mine.gguf", sha256="e" * 64, backend="llama.cpp")
-    bundle.seal(made, msgspec.structs.replace(made.manifest, model=note))
+    bundle.seal(small, msgspec.structs.replace(small.manifest, model=note))
     done = fader("replay", "last")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(f"fader: The model of this bundle is not here: mine.gguf, sha256 {'e' * 64}.")
