@@ -194,6 +194,7 @@ def _compared(
         aa_low=aa.low if aa else None,
         aa_high=aa.high if aa else None,
         verdict=_verdict(metric, judged.ratio.value) if judged.different else "~",
+        doubt=judged.doubt,
     )
 
 

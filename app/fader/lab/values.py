@@ -44,6 +44,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     aa_low: float | None = None
     aa_high: float | None = None
     verdict: Verdict = ""
+    doubt: str = ""
+    """Why it is not called better or worse."""
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
