@@ -78,6 +78,17 @@ def _explained(key: str, named: set[str]) -> bool:
     )
 
 
+def chosen(record: Record) -> Iterator[Finding]:
+    """Turns of a chat are those that somebody picked, and ran as the chat went."""
+    if record.manifest.origin == "chat":
+        yield doubt(
+            "origin",
+            "its runs are turns of a chat that a person picked: no warm-up, and what had been asked before is in them",
+        )
+    if record.manifest.left_out:
+        yield doubt("words", f"left out: {'; '.join(record.manifest.left_out)}. So nobody can run it again")
+
+
 def samples(record: Record) -> Iterator[Finding]:
     """Few samples, and tails of few samples."""
     counts = {side: sum(one.run.counted and one.run.side == side for one in record.compared) for side in ("a", "b")}
@@ -118,4 +129,4 @@ def order(record: Record) -> Iterator[Finding]:
         yield objection("order", f"the sides were asked other things in {len(unlike)} pairs (prompt or seed differ)")
 
 
-SUSPICIONS: tuple[Suspicion, ...] = (incomplete, baseline, variables, samples, left_out, order)
+SUSPICIONS: tuple[Suspicion, ...] = (incomplete, baseline, variables, chosen, samples, left_out, order)
