@@ -26,6 +26,7 @@ from .workload import Case, Said, WarmUp, Workload
 
 WHOLE = ("end", "stop", "length")
 NAME, CASE = "from-chat", "turn"
+FIRST = "side a was asked before anything of the prompt was known, side b after it: their TTFTs are two things"
 SIDES: tuple[Side, Side] = ("a", "b")
 
 
@@ -63,7 +64,7 @@ def pair(turns: Sequence[Kept], registry: Registry) -> Pair:
     for place, one in enumerate(same):
         if len(_differences(one, last, registry)) == 1:
             first = one.messages == 1 and place == len(same) - 1
-            return Pair([one], [last], ("cold" if first else "warm", "warm"), "AB")
+            return Pair([one], [last], ("cold" if first else "warm", "warm"), "AB", (FIRST,) * first)
     found = _differences(same[0], last, registry)
     if not found:
         step = "Throw one switch (F2), ask again (/regen), then /bundle."
