@@ -101,7 +101,7 @@ def test_the_latest_earlier_turn_with_one_difference_is_the_baseline(board: Boar
         (lambda a, b: [], "No whole turn of this conversation is recorded."),
         (lambda a, b: [turn(a)], "No earlier recorded turn asked the same"),
         (lambda a, b: [turn(a), turn(b, "something else")], "No earlier recorded turn asked the same"),
-        (lambda a, b: [turn(a), turn(a)], "had the same settings"),
+        (lambda a, b: [turn(a), turn(a)], "No setting differs"),
         (lambda a, b: [turn(a), turn(b)], "More than one setting differs.*prefix_cache.*timing"),
     ],
     ids=["none", "one", "another question", "no switch", "two switches"],

@@ -65,13 +65,18 @@ def pair(turns: Sequence[Kept], registry: Registry) -> Pair:
         if len(_differences(one, last, registry)) == 1:
             first = one.messages == 1 and place == len(same) - 1
             return Pair([one], [last], ("cold" if first else "warm", "warm"), "AB", (FIRST,) * first)
-    found = _differences(same[0], last, registry)
+    check(same[0], last, registry, "the last two turns of this prompt", "ask again (/regen), then /bundle.")
+    raise AssertionError  # or it would have been returned
+
+
+def check(one: Kept, other: Kept, registry: Registry, what: str, then: str) -> None:
+    """Raise NoPair unless just one setting differs. `what` they are, and what to do `then`, in words."""
+    found = _differences(one, other, registry)
     if not found:
-        step = "Throw one switch (F2), ask again (/regen), then /bundle."
-        raise NoPair("The last two turns of this prompt had the same settings.", "", step)
-    listed = ", ".join(map(worded, found))
-    step = "Put all but one back, ask again (/regen), then /bundle."
-    raise NoPair(f"More than one setting differs between the last two turns of this prompt: {listed}.", "", step)
+        raise NoPair(f"No setting differs between {what}.", "", f"Throw one switch (F2), {then}")
+    if len(found) > 1:
+        listed = ", ".join(map(worded, found))
+        raise NoPair(f"More than one setting differs between {what}: {listed}.", "", f"Put all but one back, {then}")
 
 
 def _whole(one: Kept) -> bool:

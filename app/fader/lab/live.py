@@ -193,14 +193,19 @@ def _value(gate: Gate, stats: Stats) -> float | None:
             return value
 
 
-def told(trip: Trip) -> str:
-    """Return a trip as one line: what was measured, the limit, what goes back, and how to throw it again."""
-    limit, back = trip.limit, trip.back
+def measured(trip: Trip) -> str:
+    """Return what was measured and the limit, as a sentence."""
+    limit = trip.limit
     gate = limit.gate
     over = f" over the last {limit.tokens} tokens" if limit.streams else ""
     times = f" ({gate.limit:g} x baseline)" if gate.of_baseline else ""
     name = gate.text.split()[0]
-    said = f"{name}{over} was {gates.shown(gate, trip.value)}; the limit is {gate.sign} {gates.shown(gate, trip.bound)}{times}."
+    return f"{name}{over} was {gates.shown(gate, trip.value)}; the limit is {gate.sign} {gates.shown(gate, trip.bound)}{times}."
+
+
+def told(trip: Trip) -> str:
+    """Return a trip as one line: what was measured, the limit, what goes back, and how to throw it again."""
+    said, back = measured(trip), trip.back
     if back is None:
         return f"{said} Nothing was changed since it last held, so nothing goes back."
     now, was = valued(back.after), valued(back.before)

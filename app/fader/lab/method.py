@@ -42,7 +42,7 @@ def variables(record: Record) -> Iterator[Finding]:
         yield objection("variables", f"{len(named)} settings differ: {', '.join(sorted(named))}")
     hidden: dict[str, tuple[Any, Any]] = {}
     for a, b in record.pairs():
-        before, after = _flat(a.stats.request), _flat(b.stats.request)
+        before, after = flat(a.stats.request), flat(b.stats.request)
         for key in sorted({*before, *after}):
             if before.get(key) != after.get(key) and not _explained(key, named):
                 hidden.setdefault(key, (before.get(key), after.get(key)))
@@ -52,7 +52,7 @@ def variables(record: Record) -> Iterator[Finding]:
         )
 
 
-def _flat(request: GenerationRequest) -> dict[str, Any]:
+def flat(request: GenerationRequest) -> dict[str, Any]:
     """Return what of a request may decide its speed or words, by dotted key; idle plugins' settings left out."""
     flat: dict[str, Any] = {
         "backend": request.model.backend,
