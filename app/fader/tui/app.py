@@ -181,8 +181,8 @@ class FaderApp(Talk):
 
     def turn_ended(self, turn: Turn) -> None:
         """Put the whole reply in place of the running one."""
-        self.gate_ends(turn)
         self.call_later(self.end_view, turn)
+        self.gate_ends(turn)
 
     def path_changed(self) -> None:
         """Show the messages of another conversation or branch."""

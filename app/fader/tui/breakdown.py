@@ -39,12 +39,10 @@ class Row(NamedTuple):
 def opened(app: Evidence) -> None:
     """Open the sheet. Raises FaderError where there are no two turns to compare."""
     comparison = app.side.comparison
-    before, now = comparison.turn_before, app.viewed.stats if app.viewed is not None else comparison.turn
-    if before is None:
-        step = "Send a message, throw a switch (F2), and send again."
-        raise FaderError("There is no turn from before a switch yet.", "", step)
-    if now is None or now is before:
-        raise FaderError("No turn has run since the switch was thrown.", "", "Send a message, or ask again (/regen).")
+    before, now = comparison.pair if app.viewed is None else (comparison.turn_before, app.viewed.stats)
+    if before is None or now is None:
+        step = "Send a message, throw a switch (F2), and send again (/regen asks the same)."
+        raise FaderError("There is no turn before a switch and one after it yet.", "", step)
     app.push_screen(BreakdownScreen(before, now))
 
 
@@ -113,11 +111,11 @@ def _digits(value: float, unit: str) -> int:
 def notes(before: Stats, now: Stats) -> list[tuple[str, str]]:
     """Return what changed between the two turns, and what must be said of comparing them."""
     old, new = flat(before.request), flat(now.request)
-    changed = [
-        f"{key} {valued(old.get(key))} → {valued(new.get(key))}"
-        for key in {**old, **new}
-        if old.get(key) != new.get(key)
-    ]
+    keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+    own = [
+        key for key in keys if "." not in key or key.partition(".")[0] not in keys
+    ]  # a switch takes its settings along
+    changed = [f"{key} {valued(old.get(key))} → {valued(new.get(key))}" for key in own]
     more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
     title = clean(", ".join(changed[:SHOWN])) + more or "no setting that a request tells"
     said = "One turn against one turn: it shows where time went, not whether it will again (fader bench measures that)."

@@ -24,10 +24,13 @@ class Comparison:
         """The turn of `last`."""
         self.turn_before: Stats | None = None
         """The turn of `before`."""
+        self.pair: tuple[Stats | None, Stats | None] = (None, None)
+        """The turns whose change was drawn last: before, and then."""
 
     def turned(self, readings: Sequence[Reading], turn: Stats | None = None) -> None:
         """Take in a turn that came to its end, and its readings; stopped and failed turns are not given."""
         self.last, self.turn = {reading.key: reading for reading in readings}, turn
+        self.pair = self.turn_before, turn
 
     def switched(self) -> None:
         """Note that a switch or setting was changed now."""

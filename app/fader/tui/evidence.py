@@ -38,8 +38,9 @@ class Evidence(Actions):
 
     # --- the live gate ------------------------------------------------------------------------------------------------
 
+    @contained
     def watch_chat(self) -> None:
-        """Hold the chat against the limits of the profile from now on. Raises FaderError where one cannot be meant."""
+        """Hold the chat against the limits of the profile from now on; one that cannot be meant is shown."""
         self.limits, self.remark = None, ""
         board = self.side.board
         if board is not None and board.profile.watch:
@@ -71,6 +72,9 @@ class Evidence(Actions):
             self.put_back(trip)
         if self.remark:
             self.transcript.remarks[turn.reply.id] = self.remark
+            self.call_later(
+                self.side.comparison.switched
+            )  # once this turn's numbers stand there: it is from before now
 
     def put_back(self, trip: Trip) -> str:
         """Put the setting back that a limit was broken with; return the line that says so."""
