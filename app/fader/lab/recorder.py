@@ -45,6 +45,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     share: str = "private"
     gates: tuple[str, ...] = ()
+    clock: Callable[[], int] = time.perf_counter_ns
+    """Nanoseconds; that of the engines too."""
 
 
 class Notes:
@@ -102,7 +104,7 @@ def record(
                     writer.event(event)
                 writer.end(taken.run, taken.output)
 
-            runner = Runner(wanted, seat, took, progress=progress, joules=joules, wall=wall)
+            runner = Runner(wanted, seat, took, progress=progress, joules=joules, nanoseconds=around.clock, wall=wall)
             started(runner)
             try:
                 if not runner.run():
