@@ -249,6 +249,18 @@ async def test_it_trips_while_the_reply_runs_and_the_line_stands_below_it(tmp_pa
         assert "prefix_cache goes back to on" in remarks(scene)[0]
 
 
+async def test_a_live_setting_goes_back_at_the_next_turn_only(tmp_path: Path) -> None:
+    async with stage(tmp_path, watch=LIMIT) as scene:
+        await scene.send("/set sampler.top_k=5")
+        await scene.send("hello")
+        await scene.until(lambda: scene.app.transcript.running is not None, "a window for the reply")
+        scene.engine.begin()
+        scene.app.drawn_numbers = float("-inf")
+        scene.engine.say("|".join("x" * 30), gap_ms=90)
+        await scene.until(lambda: scene.app.ready().board.states["sampler"].settings["top_k"] is None, "it put back")
+        assert scene.engine.adjusted == []
+
+
 async def test_without_a_switch_it_says_so_once(tmp_path: Path) -> None:
     async with stage(tmp_path, watch=LIMIT) as scene:
         await turn(scene, "hello", gap_ms=90, tokens=30)

@@ -85,7 +85,7 @@ class Evidence(Actions):
             try:
                 plugin, _, key = back.key.partition(".")
                 if key:
-                    self.side.set_value(plugin, key, back.after)
+                    self.side.set_value(plugin, key, back.after, live=False)  # the reply that runs is the evidence
                 else:
                     self.side.throw(plugin, back.after)
             except FaderError as error:

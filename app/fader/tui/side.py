@@ -95,14 +95,15 @@ class Side(Vertical):
         self.thrown(name, before, on)
         self._acted()
 
-    def set_value(self, name: str, key: str, value: Any) -> None:
-        """Change a setting. Raises FaderError."""
+    def set_value(self, name: str, key: str, value: Any, live: bool = True) -> None:
+        """Change a setting; not `live`: a running reply goes on without it. Raises FaderError."""
         board = self._board()
         before = board.states[name].settings.get(key) if name in board.states else None
         board.set(name, key, value)
         self.thrown(f"{name}.{key}", before, board.states[name].settings[key])
         self._acted()
-        self.adjusted(name, key)
+        if live:
+            self.adjusted(name, key)
 
     def _acted(self) -> None:
         self.comparison.switched()
