@@ -173,8 +173,7 @@ def test_the_report_claims_nothing(two: list[Kept], make: Make) -> None:
     assert not built.reportable
     assert built.conclusion.startswith("No conclusion: prefix_cache off → on in one turn of a chat on each side.")
     assert (built.findings, built.phase_answer, built.same) == ((), (), None)
-    verdicts = {compared.verdict for one in built.figures for compared in one.compared}
-    assert verdicts <= {"~"}, "40 gaps of half the length, and yet two turns tell nothing"
+    assert not any(one.compared for one in built.figures), "40 gaps of half the length, and yet two turns tell nothing"
     assert any("From a chat" in mark for mark in built.marks)
     assert not any("fixed length" in line for line in built.method)
 
@@ -197,6 +196,7 @@ def test_it_can_be_run_again_where_its_words_are_in_it(two: list[Kept], make: Ma
     run = fader("replay", make(two, TOLD).manifest.id)
     assert "run again as" in run.output
     assert "TPOT, side a" in run.output
+    assert "effect" not in run.output
 
 
 def test_a_suspicious_reader_objects(two: list[Kept], make: Make) -> None:

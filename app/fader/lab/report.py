@@ -16,7 +16,7 @@ from .bundle import REPORTS, WORKLOAD, Bundle, seal
 from .bundle import write as store
 from .evidence import SCHEMA, Manifest, ModelNote
 from .experiment import valued, worded
-from .figures import figures
+from .figures import alone, figures
 from .raw import Measured
 from .values import Figure, Report
 from .workload import Workload, read
@@ -33,7 +33,7 @@ def build(bundle: Bundle) -> Report:
     said = raw.outputs(bundle.folder, bundle.whole)
     workload = read((bundle.folder / WORKLOAD).read_text("utf-8"), bundle.folder / WORKLOAD)
     kl = raw.read_kl(bundle.folder)
-    found = figures(runs)
+    found = figures(runs) if manifest.origin == "bench" else alone(figures(runs))
     parts = breakdown.parts(runs)
     same = breakdown.same(runs, said)
     costs = breakdown.costs(runs, kl, same)
