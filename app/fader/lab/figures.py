@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Literal, NamedTuple
 
+import msgspec
 from fader_plugins.turn import Numbers
 
 from ..metrics import percentile
@@ -214,6 +215,11 @@ def _verdict(metric: Metric, ratio: float) -> Verdict:
     if metric.better == "neither":
         return ""
     return "better" if (ratio < 1) == (metric.better == "lower") else "worse"
+
+
+def alone(found: Sequence[Figure]) -> list[Figure]:
+    """Return figures side by side, without what b is over a."""
+    return [msgspec.structs.replace(one, compared=()) for one in found]
 
 
 def find(

@@ -43,7 +43,7 @@ def variables(record: Record) -> Iterator[Finding]:
         yield objection("variables", f"{len(named)} settings differ: {', '.join(sorted(named))}")
     hidden: dict[str, tuple[Any, Any]] = {}
     for a, b in record.pairs():
-        before, after = _flat(a.stats.request), _flat(b.stats.request)
+        before, after = flat(a.stats.request), flat(b.stats.request)
         for key in sorted({*before, *after}):
             if before.get(key) != after.get(key) and not _explained(key, named):
                 hidden.setdefault(key, (before.get(key), after.get(key)))
@@ -53,7 +53,7 @@ def variables(record: Record) -> Iterator[Finding]:
         )
 
 
-def _flat(request: GenerationRequest) -> dict[str, Any]:
+def flat(request: GenerationRequest) -> dict[str, Any]:
     """Return what of a request may decide its speed or words, by dotted key; idle plugins' settings left out."""
     flat: dict[str, Any] = {
         "backend": request.model.backend,
@@ -77,6 +77,17 @@ def _explained(key: str, named: set[str]) -> bool:
     return (
         key in named or key.partition(".")[0] in plugins or (key.startswith("context.") and bool(plugins - {"sampler"}))
     )
+
+
+def chosen(record: Record) -> Iterator[Finding]:
+    """Turns of a chat are those that somebody picked, and ran as the chat went."""
+    if record.manifest.origin == "chat":
+        yield doubt(
+            "origin",
+            "its runs are turns of a chat that a person picked: no warm-up, and what had been asked before is in them",
+        )
+    if record.manifest.left_out:
+        yield doubt("words", f"left out: {'; '.join(record.manifest.left_out)}. So nobody can run it again")
 
 
 def samples(record: Record) -> Iterator[Finding]:
@@ -119,4 +130,4 @@ def order(record: Record) -> Iterator[Finding]:
         yield objection("order", f"the sides were asked other things in {len(unlike)} pairs (prompt or seed differ)")
 
 
-SUSPICIONS: tuple[Suspicion, ...] = (incomplete, baseline, variables, samples, left_out, order)
+SUSPICIONS: tuple[Suspicion, ...] = (incomplete, baseline, variables, chosen, samples, left_out, order)

@@ -113,6 +113,7 @@ class Runner:
         case, told = step.case, []
         if case.system:
             told.append(Message("system", filled(case.system, step.round)))
+        told += [Message(one.role, one.content) for one in case.before]
         for turn in range(case.asks):
             if self.stopped:
                 return

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import fader_profiles
 import msgspec
+from fader_backends.base import Role
 from fader_backends.errors import BadValue, UnknownName
 from msgspec import Meta
 
@@ -27,11 +28,20 @@ FIRST_ROUND = 101
 WARM_UP = "warm-up"
 
 
+class Said(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message of a conversation that had begun."""
+
+    role: Role
+    content: str
+
+
 class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One conversation. Each round holds it once per side."""
 
     name: str
     system: str = ""
+    before: list[Said] = []
+    """What was said before the first turn, replies included."""
     turns: Annotated[list[str], Meta(min_length=1)]
     """What the person says, one after the other; the replies are the model's own."""
     again: bool = False
