@@ -128,6 +128,15 @@ def typeahead(record: RunRecord) -> Account:
 def drafts(record: RunRecord, name: str) -> Account:
     """Without the guesses of `name` each token would take one evaluation of its own."""
     n, mine = record.numbers, record.numbers.drafts.get(name) or DraftNumbers()
+    account = _drafted(n, mine)
+    if not mine.held_bytes:
+        return account
+    return account._replace(
+        cost=f"{account.cost}, {_bytes(mine.held_bytes)} for the draft's weights and KV", cost_bytes=mine.held_bytes
+    )
+
+
+def _drafted(n: Numbers, mine: DraftNumbers) -> Account:
     if not mine.proposed:
         return Account("nothing: no token was guessed", f"{_ms(mine.draft_ms)} for guessing", cost_ms=mine.draft_ms)
     what = f"{mine.kept:,} of {mine.proposed:,} guessed tokens were right"

@@ -14,6 +14,7 @@ from fader_backends.base import Message
 from fader_backends.errors import EmptyPrompt, FaderError
 from fader_plugins.turn import AnyEvent, Failed, Finished, GenerationRequest, RequestDraft, Token
 
+from . import kept
 from .branches import Branches
 from .metrics import Stats
 from .notices import compiled, notice_of
@@ -130,7 +131,7 @@ class Chat:
             return
         if turn is None or event.request_id != turn.request.id:
             return
-        turn.stats.fold(event)
+        turn.take(event)
         match event:
             case Token():
                 self.flush()
@@ -237,7 +238,8 @@ class Chat:
         self.leaf = question.id
         reply = self.store.add(question.conversation, question.id, "assistant", "", state="streaming")
         self.leaf, self.ahead = reply.id, None
-        self.turn = Turn(Stats(request=request), question, reply, self.seconds(), given)
+        profile = self.board.to_profile(self.board.profile.name)
+        self.turn = Turn(Stats(request=request), question, reply, self.seconds(), profile, given)
         self.viewer.turn_began(self.turn)
         self.engine.submit(request)
 
@@ -283,11 +285,17 @@ class Chat:
     def _write(self, turn: Turn, state: str, ids: tuple[int, ...], record: bytes | None) -> None:
         try:
             self.store.update(turn.reply.id, content=turn.text, ids=ids, state=state, record=record)
-            if record is not None and (chosen := turn.chosen()) is not None:
-                self.store.keep_odds(turn.reply.id, packed(chosen), odds_budget(turn.request))
+            turn.reply = msgspec.structs.replace(turn.reply, content=turn.text, ids=ids, state=state, record=record)
+            if record is not None:
+                self._keep(turn)
         except FaderError as error:
             if not turn.trouble or state != "streaming":
                 self.viewer.tell(error.failure)
             turn.trouble = True
-            return
-        turn.reply = msgspec.structs.replace(turn.reply, content=turn.text, ids=ids, state=state, record=record)
+
+    def _keep(self, turn: Turn) -> None:
+        """Keep beside a reply that has ended what it was chosen from, and its events."""
+        if (chosen := turn.chosen()) is not None:
+            self.store.keep_odds(turn.reply.id, packed(chosen), odds_budget(turn.request))
+        if mib := self.board.profile.record_mib:
+            self.store.keep_events(turn.reply.id, kept.packed(kept.kept(turn)), mib * 2**20)

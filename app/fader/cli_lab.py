@@ -124,7 +124,7 @@ def bench(**given: Any) -> int:
     fader bench chat
     fader bench shared-system --change prefix_cache=off
     fader bench copy --change prompt_lookup=on --limit "tpot <= 0.9 x baseline" --gate
-    fader bench prose -o context.threads=2 --change context.threads=1 --rounds 5
+    fader bench prose -o context.threads=2 --change context.threads=1 --rounds 8
 
     The baseline runs against itself first, then in turn with the change (ABAB). Everything is kept as a bundle, from which
     another person can run it again: `fader lab`. What is measured how: app/LAB.md.

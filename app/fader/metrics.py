@@ -157,6 +157,7 @@ class Stats(msgspec.Struct, kw_only=True):
                 draft_ms=was.draft_ms + mine * event.draft_ns * MS,
                 verify_ms=was.verify_ms + guessed * event.verify_ns * MS,
                 note=event.notes.get(name, was.note),
+                held_bytes=event.held.get(name, was.held_bytes),
             )
 
     def _token(self, event: Token) -> None:

@@ -53,6 +53,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Backend options that need a reload."""
     gates: list[str] = []
     """Limits that `fader bench` holds results against, such as `ttft_p95 <= 300 ms`."""
+    watch: list[str] = []
+    """Limits that the running chat is held against, such as `itl_p95 <= 60 ms over 100 tokens`."""
+    record_mib: Annotated[int, Meta(ge=0)] = 16
+    """MiB that the events of the last turns of all chats may take; 0 keeps none."""
     plugins: dict[str, dict[str, Any]] = {}
     """Per plugin: `on`, and its settings."""
     sources: tuple[str, ...] = ()

@@ -12,10 +12,11 @@ import msgspec
 from fader_backends.base import Message, SamplerSettings
 from fader_backends.errors import Failure
 from fader_plugins.logprobs import Logprobs
-from fader_plugins.turn import GenerationRequest, RunRecord
+from fader_plugins.turn import AnyEvent, GenerationRequest, RunRecord
 
 from .metrics import Stats
 from .odds import NOTHING, Chosen
+from .profiles import Profile
 from .store import Node
 
 
@@ -70,8 +71,14 @@ class Viewer(Protocol):
 class Turn:
     """One question and its running reply."""
 
-    def __init__(self, stats: Stats, question: Node, reply: Node, begun: float, given: Chosen | None = None) -> None:
+    def __init__(
+        self, stats: Stats, question: Node, reply: Node, begun: float, profile: Profile, given: Chosen | None = None
+    ) -> None:
         self.stats = stats
+        self.events: list[AnyEvent] = []
+        """All of them, as they came."""
+        self.profile = profile
+        """All switches and settings as they stood when it was sent."""
         self.question = question
         self.reply = reply
         self.given = given
@@ -82,6 +89,11 @@ class Turn:
         """The sampler settings as they act now."""
         self.trouble = False
         """Whether the store has refused a flush of this reply already."""
+
+    def take(self, event: AnyEvent) -> None:
+        """Take in one of its events."""
+        self.events.append(event)
+        self.stats.fold(event)
 
     @property
     def request(self) -> GenerationRequest:

@@ -11,16 +11,18 @@ those of the same conversation over harmless contents.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from fader_backends.base import Message
 from fader_backends.errors import TemplateError
 from fader_backends.template import Renderer
 
 TEMPLATE = -1
+
+_Known: TypeAlias = dict[tuple[str, bool], list[int]]
+"""Ids of stretches of text by whether they follow other text."""
 
 
 class Part(NamedTuple):
@@ -51,11 +53,13 @@ class Encoder:
         continued = parse("\nx")
         self._spaced = continued[: len(self._line)] == self._line and continued[len(self._line) :] != parse("x")
         """Whether this vocabulary puts a space before text that starts plain (SentencePiece does)."""
+        self._known: _Known = {}
+        """Of the last prompt: a turn repeats most of the turn before."""
 
     def plain(self, text: str) -> list[int]:
         """Return the ids of text that is nothing but text."""
         guard, _ = _unused([text])
-        found = self._encode([self._guarded(text, guard)], guard)
+        found = self._encode([self._guarded(text, guard)], guard, {}, {})
         return [token for token in found.ids if token not in self._controls]
 
     def prompt(self, messages: Sequence[Message], render: Renderer) -> list[int]:
@@ -63,6 +67,7 @@ class Encoder:
 
         Raises TemplateError when the template does, or when a message cannot be kept from acting as control tokens.
         """
+        before, self._known = self._known, {}
         contents = [message.content for message in messages]
         rendering = _render(render, messages, contents)
         guard, mark = _unused([*contents, rendering])
@@ -73,14 +78,14 @@ class Encoder:
             harmless = _render(render, messages, ["x"] * len(messages))
         else:
             harmless = "".join(part.text if part.owner == TEMPLATE else "x" for part in parts)
-        wanted = [token for token in self._parse(harmless) if token in self._controls]
+        wanted = [token for token in self._ids(harmless, False, before, self._known) if token in self._controls]
         for edge in ("", guard):
             if parts is None:
                 guarded = [edge + self._guarded(content, guard) + edge for content in contents]
                 pieces: list[str | tuple[int, ...]] = [_render(render, messages, guarded)]
             else:
                 pieces = list(self._pieces(parts, messages, guard, edge))
-            found = self._encode(pieces, guard)
+            found = self._encode(pieces, guard, before, self._known)
             if found.controls == wanted:
                 return self._one_bos(found.ids)
         raise TemplateError(
@@ -109,20 +114,26 @@ class Encoder:
                 text += edge + self._guarded(part.text, guard) + edge
         yield text
 
-    def _encode(self, pieces: Iterable[str | tuple[int, ...]], guard: str) -> _Found:
+    def _encode(self, pieces: Iterable[str | tuple[int, ...]], guard: str, before: _Known, known: _Known) -> _Found:
         ids: list[int] = []
         controls: list[int] = []
-        parse = functools.lru_cache(256)(self._parse)  # a megabyte of one control token is cut into equal pieces
-        follow = functools.lru_cache(256)(self._continue)
         for piece in pieces:
             if not isinstance(piece, str):
                 ids.extend(piece)
                 continue
             for text in filter(None, piece.split(guard)):
-                new = follow(text) if ids and ids[-1] not in self._controls else parse(text)
+                new = self._ids(text, bool(ids) and ids[-1] not in self._controls, before, known)
                 ids.extend(new)
                 controls.extend(token for token in new if token in self._controls)
         return _Found(ids, controls)
+
+    def _ids(self, text: str, continues: bool, before: _Known, known: _Known) -> list[int]:
+        """Parse text that follows other text, or does not, unless its ids are known."""
+        key = (text, continues)
+        if key not in known:
+            found = before.get(key)
+            known[key] = (self._continue(text) if continues else self._parse(text)) if found is None else found
+        return known[key]
 
     def _continue(self, text: str) -> list[int]:
         """Parse text that follows other text: after a line break no space is put before it."""

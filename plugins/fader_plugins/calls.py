@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import index
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pluggy
 from fader_backends.base import Backend, BackendInfo, Session
@@ -24,6 +24,20 @@ STRIKES = 3
 T = TypeVar("T")
 Fault = Callable[[str, str, str], None]
 """(plugin, hook, detail)"""
+
+
+class Guesses(NamedTuple):
+    """What plugins answered to `propose_tokens`."""
+
+    tokens: Sequence[int]
+    by: str | None
+    """Who made them, or was last to say why not."""
+    notes: dict[str, str]
+    held: dict[str, int]
+
+
+NOTHING = Guesses((), None, {}, {})
+"""Where nobody was asked."""
 
 
 class Hooks:
@@ -98,12 +112,11 @@ class Hooks:
         """Have some plugin, on or off, close a session of `backend` it holds; False when none holds any."""
         return any(self._tell("make_room", plugin.info.name, backend=backend) for plugin in self.registry.usable())
 
-    def propose_tokens(
-        self, request: GenerationRequest, history: Sequence[int], limit: int
-    ) -> tuple[Sequence[int], str | None, dict[str, str]]:
-        """Return guesses at the next tokens, at most `limit`; who made them, or was last to say why not; all notes."""
+    def propose_tokens(self, request: GenerationRequest, history: Sequence[int], limit: int) -> Guesses:
+        """Return guesses at the next tokens, at most `limit`."""
         by: str | None = None
         notes: dict[str, str] = {}
+        held: dict[str, int] = {}
         arguments = {"request": request, "history": history, "limit": limit}
         for answer, name in self._answers("propose_tokens", (Sequence, Draft), arguments):
             draft = answer if isinstance(answer, Draft) else Draft(answer)
@@ -115,9 +128,11 @@ class Hooks:
             by = name
             if draft.note:
                 notes[name] = draft.note
+            if draft.held_bytes:
+                held[name] = draft.held_bytes
             if tokens:
-                return tokens, name, notes
-        return (), by, notes
+                return Guesses(tokens, name, notes, held)
+        return Guesses((), by, notes, held)
 
     def proposes(self) -> bool:
         """Whether any plugin could guess, so that nobody need be asked each step."""

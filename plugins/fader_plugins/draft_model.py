@@ -84,7 +84,7 @@ class Plugin:
         draft = self.draft(writer, history, min(limit, settings.max_draft, writer.room(history)), settings)
         writer.rhythm.drafted(len(draft.tokens) > 0)
         warning = self.sessions.warning
-        return Draft(draft.tokens, f"{warning}; {draft.note}" if warning else draft.note)
+        return Draft(draft.tokens, f"{warning}; {draft.note}" if warning else draft.note, self.sessions.held_bytes)
 
     def draft(self, writer: Writer, history: Sequence[int], limit: int, settings: DraftModel) -> Draft:
         """Return what to propose and why."""

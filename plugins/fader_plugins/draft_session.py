@@ -50,6 +50,8 @@ class DraftSessions:
             self.backend.close()
             raise
         ours, theirs = self.backend.facts.size_bytes, target.facts.size_bytes
+        memory = self.backend.memory()
+        self.held_bytes = (memory.weights_bytes or 0) + (memory.kv_bytes or 0)
         self.share = ours / theirs if theirs else SHARE
         self.warning = (
             f"{self.backend.facts.model} ({ours / 2**20:,.0f} MiB) is larger than {target.facts.model} "

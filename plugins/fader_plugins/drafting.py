@@ -241,7 +241,17 @@ def rows(numbers: Numbers, plugin: str, label: str) -> list[Reading]:
     spent = n.draft_ms + n.verify_ms
     saved = (n.steps + n.kept) * single - spent if single is not None and spent else None
     told = numbers.output_tokens - 1
+    memory = Reading(
+        key=f"{plugin}_memory",
+        label="  memory",
+        value=n.held_bytes / 2**20,
+        unit="MiB",
+        digits=0,
+        better="lower",
+        help="The draft's weights and KV buffers.",
+    )
     return [
+        *([memory] if n.held_bytes else []),
         Reading(key=f"{plugin}_state", label=label, value=n.note or None, help="What the plugin is doing, and why."),
         Reading(
             key=f"{plugin}_kept",

@@ -46,6 +46,8 @@ class Draft(msgspec.Struct, frozen=True):
     """Empty passes the question on."""
     note: str = ""
     """One line for a person: how it goes, or why there are none."""
+    held_bytes: int = 0
+    """Memory the plugin takes to guess, a draft's weights and KV buffers say."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -182,6 +184,8 @@ class Drafted(Event, frozen=True):
     """The plugin that guessed; without guesses, the last one that said why it made none."""
     notes: dict[str, str] = {}
     """Plugin -> what it had to say before this step."""
+    held: dict[str, int] = {}
+    """Plugin -> bytes of memory it takes to guess, where it takes any to speak of."""
 
 
 FinishReason: TypeAlias = Literal["end", "stop", "length", "context", "cancelled", "surprise"]

@@ -187,6 +187,8 @@ class DraftNumbers(msgspec.Struct, frozen=True, kw_only=True):
     verify_ms: float = 0.0
     note: str = ""
     """What it last had to say."""
+    held_bytes: int = 0
+    """Memory it takes to guess."""
 
 
 class Numbers(msgspec.Struct, frozen=True, kw_only=True):

@@ -64,7 +64,7 @@ BAD = {
     "the name is the file's": (
         'name = "x"\n',
         "{file}, line 1: unknown key 'name'. Known: backend, chunk, context, extends, gates, load, max_tokens, model, plugins, "
-        "stop, summary, system, template.",
+        "record_mib, stop, summary, system, template, watch.",
     ),
     "key in a table": (
         "# c\n[context]\nlength = 5\n\nbatsh = 3\n",

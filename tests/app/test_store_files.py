@@ -77,7 +77,7 @@ def test_a_newer_file_is_refused_and_not_touched(path: Path) -> None:
         raw.execute("PRAGMA user_version = 7")
     raw.close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"made by a newer Fader \(schema 7; this one knows 2\).*Update Fader"):
+    with pytest.raises(StoreError, match=r"made by a newer Fader \(schema 7; this one knows 3\).*Update Fader"):
         Store.open(path, ticking())
     assert path.read_bytes() == before
 

@@ -98,9 +98,21 @@ def test_the_oldest_make_room(store: Store) -> None:
 def test_a_deleted_message_keeps_nothing(store: Store) -> None:
     chat = store.create("default")
     node = turn(store, chat, None, "one")
+    store.keep_events(node, b"events", 100)
     store.cut(node)
+    assert store.events(chat.id, 9) == [], "its events go with it"
     store.keep_odds(node, b"late", 100)
+    store.keep_events(node, b"late", 100)
     assert store.odds(node) is None
+    assert store.events(chat.id, 9) == []
+
+
+def test_events_are_those_of_one_conversation_the_latest_first(store: Store) -> None:
+    one, other = store.create("default"), store.create("default")
+    nodes = [turn(store, chat, None, "x") for chat in (one, other, one, one)]
+    for node in nodes:
+        store.keep_events(node, f"{node}".encode(), 1000)
+    assert store.events(one.id, 2) == [(nodes[3], f"{nodes[3]}".encode()), (nodes[2], f"{nodes[2]}".encode())]
 
 
 def old(path: Path) -> int:

@@ -198,6 +198,10 @@ def test_drafts() -> None:
     assert only(record("draft_model", drafts={"draft_model": mine}, single_ms=8.0)).saved.startswith(
         "est. 2.00 ms lost: "
     )
+    large = msgspec.structs.replace(mine, held_bytes=138 * 2**20)
+    reason = only(record("draft_model", drafts={"draft_model": large}, single_ms=20.0))
+    assert reason.cost.endswith(", 80 ms for checking, 138.0 MiB for the draft's weights and KV")
+    assert reason.cost_bytes == 138 * 2**20
     blind = only(record("draft_model", drafts={"draft_model": mine}))
     assert (blind.saved_ms, blind.estimate) == (None, False)
     assert blind.baseline.startswith("none: every step")

@@ -105,6 +105,25 @@ def test_a_reply_keeps_its_ids() -> None:
             assert after[: len(before) + len(odd)] == [*before, *odd]
 
 
+@pytest.mark.parametrize("spaced", [False, True])
+def test_what_the_last_prompt_held_is_not_parsed_again(spaced: bool) -> None:
+    """And the ids are those of an encoder that has seen nothing yet."""
+    asked: list[str] = []
+
+    def parse(text: str) -> list[int]:
+        asked.append(text)
+        return toy(text, spaced)
+
+    kept = Encoder(parse, CONTROL)
+    first = [Message("user", "a long question")]
+    second = [*first, Message("assistant", "whatever", (900, 901)), Message("user", "two")]
+    for messages, anew in ((first, True), (second, False), (second, False), (first, False)):
+        asked.clear()
+        ids = kept.prompt(messages, renderer(NAMED["chatml"]))
+        assert ids == encoder(spaced).prompt(messages, renderer(NAMED["chatml"]))
+        assert any("long question" in text for text in asked) == anew
+
+
 def test_a_reply_that_the_template_only_trims_keeps_its_ids() -> None:
     trims = "{% for m in messages %}{{ '<s>' + m.content | trim }}{% endfor %}"
     assert encoder().prompt([Message("assistant", " hi \n", (7, 8, 9))], renderer(trims)) == [1, 7, 8, 9]

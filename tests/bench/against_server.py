@@ -38,9 +38,9 @@ def turn2(options: Options) -> Outcome:
             first = question(engine, number + 200)
             reply = engine.ask(first, REPLY)
             second = [*first, Message("assistant", reply.text, reply.ids), Message("user", FOLLOW_UP)]
+            numbers = engine.ask(second, 1).numbers
             held = [*engine.prompt_ids(first), *reply.ids[:-1]]  # the last one was never evaluated
             prompts[number] = (held, engine.prompt_ids(second))
-            numbers = engine.ask(second, 1).numbers
             kept["a"].append(numbers.reused_tokens or 0)
             assert numbers.ttft_ms is not None
             return numbers.ttft_ms

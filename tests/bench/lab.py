@@ -36,8 +36,9 @@ from tests.bench.harness import Options, Outcome, alternate
 from tests.bench.sides import CONTEXT, LENGTH, NOW, SAMPLER, THREADS, model
 
 SLOWER = 0.10
-AA_ROUNDS, AA_TOKENS = 5, 8
-PLANTED_ROUNDS, PLANTED_TOKENS = 10, 24
+ROUNDS, SELF_ROUNDS = 10, 4
+"""Of the comparison, and of the baseline against itself before it."""
+AA_TOKENS, PLANTED_TOKENS = 8, 16
 DECODE = ("tpot_ms", "itl_ms")
 TURNS, TOKENS = 100, 128
 ASK = [Message("user", "Tell me a long story about a lighthouse keeper who finds a map.")]
@@ -95,7 +96,7 @@ class Lab:
 
     def experiment(self, load: Workload, change: str, rounds: int) -> Experiment:
         """Return the baseline and one change on a workload."""
-        return experiment.build(load, self.board, [change], self.makers, rounds=rounds)
+        return experiment.build(load, self.board, [change], self.makers, rounds=rounds, aa_rounds=SELF_ROUNDS)
 
     def same(self, load: Workload, rounds: int, seed: int) -> Experiment:
         """Return an experiment whose sides differ in nothing, though it believes they do."""
@@ -131,7 +132,7 @@ def lab_aa(options: Options) -> Outcome:
     with real() as lab:
         load = short("chat", lab, AA_TOKENS)
         for number in range(runs):
-            found = report.build(lab.run(lab.same(load, AA_ROUNDS, number * 100)))
+            found = report.build(lab.run(lab.same(load, ROUNDS, number * 100)))
             claims = claims_of(found.figures)
             wrong += bool(claims)
             said += [f"run {number}: {words.told(claim)}" for claim in claims]
@@ -140,7 +141,7 @@ def lab_aa(options: Options) -> Outcome:
         [float(wrong)],
         None,
         f"runs of `chat` whose sides differ in nothing and that claim a difference in TTFT, TPOT, ITL or E2E, of {runs}; "
-        f"{AA_ROUNDS} rounds, {AA_TOKENS} tokens, {THREADS} threads",
+        f"{ROUNDS} rounds, {AA_TOKENS} tokens, {THREADS} threads",
         said,
     )
 
@@ -151,9 +152,7 @@ def lab_planted(options: Options) -> Outcome:
     with real(SLOW) as lab:
         load = short("chat", lab, PLANTED_TOKENS)
         for number in range(runs):
-            wanted = msgspec.structs.replace(
-                lab.experiment(load, f"slow.share={SLOWER}", PLANTED_ROUNDS), seed=number * 100
-            )
+            wanted = msgspec.structs.replace(lab.experiment(load, f"slow.share={SLOWER}", ROUNDS), seed=number * 100)
             figures = report.build(lab.run(wanted)).figures
             claims = [one for one in claims_of(figures) if one.figure.metric in DECODE and not one.better]
             missed += not claims
@@ -169,7 +168,7 @@ def lab_planted(options: Options) -> Outcome:
         [float(missed)],
         None,
         f"runs of `chat` in which a plugin waits awake for a tenth of each step's time and no slower decoding (TPOT or ITL) is "
-        f"claimed, of {runs}; {PLANTED_ROUNDS} rounds, {PLANTED_TOKENS} tokens, {THREADS} threads; ratio of those found: {ratio} "
+        f"claimed, of {runs}; {ROUNDS} rounds, {PLANTED_TOKENS} tokens, {THREADS} threads; ratio of those found: {ratio} "
         "(median)",
     )
 

@@ -1,5 +1,8 @@
+"""Experiments on echo with engines in this process, timed by a clock that only they move."""
+
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +18,7 @@ from fader.lab.seats import Here
 from fader.paths import Paths
 from fader.profiles import Profile
 from fader.switchboard import Switchboard
+from fader_backends import echo
 from fader_plugins.registry import Registry
 
 QUICK = Path(__file__).with_name("quick.toml")
@@ -26,9 +30,32 @@ def paths(home: Path) -> Paths:
     return Paths.from_environment({"FADER_HOME": str(home)})
 
 
+class Clock:
+    """Nanoseconds that pass only while echo pretends to work, by 2 % more or less, and a little at every look."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.chance = random.Random(1)
+
+    def __call__(self) -> int:
+        self.now += self.chance.randint(5_000, 15_000)
+        return self.now
+
+    def wait(self, seconds: float) -> None:
+        self.now += round(seconds * 1e9 * self.chance.uniform(0.98, 1.02))
+
+
 @pytest.fixture
-def around(paths: Paths) -> recorder.Surroundings:
-    return recorder.Surroundings(lab=paths.lab, hashes=paths.hashes, created=CREATED)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time of echo and of whoever takes this clock; what it measures does not depend on the machine."""
+    made = Clock()
+    monkeypatch.setattr(echo, "load", lambda model, context, _: echo.EchoBackend(model, context, made.wait))
+    return made
+
+
+@pytest.fixture
+def around(paths: Paths, clock: Clock) -> recorder.Surroundings:
+    return recorder.Surroundings(lab=paths.lab, hashes=paths.hashes, created=CREATED, clock=clock)
 
 
 @pytest.fixture
@@ -58,7 +85,7 @@ def record(around: recorder.Surroundings, registry: Registry) -> Record:
 
     def run(wanted: Experiment, **more: Any) -> Bundle:
         def seat(_: Side) -> Here:
-            return Here(registry)
+            return Here(registry, around.clock)
 
         return recorder.record(wanted, around, seat, **more)
 

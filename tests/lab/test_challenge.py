@@ -117,7 +117,7 @@ def test_steps_are_steps() -> None:
 @pytest.fixture
 def bench(around: recorder.Surroundings, registry: Registry, makers: Makers) -> Callable[[Claim, Experiment], Bench]:
     work = msgspec.structs.replace(around, lab=around.lab / ".work")
-    return lambda claim, wanted: Bench(claim, wanted, work, lambda _: Here(registry), makers, 1)
+    return lambda claim, wanted: Bench(claim, wanted, work, lambda _: Here(registry, work.clock), makers, 1)
 
 
 @pytest.mark.slow
@@ -125,7 +125,8 @@ def test_a_counter_example_goes_into_the_bundle(
     build: Build, record: Record, bench: Callable[[Claim, Experiment], Bench]
 ) -> None:
     """On echo, drafts from the prompt gain on what is repeated word by word, and nothing on what a hot sampler makes of it."""
-    wanted = build("prompt_lookup=on", both=["load.step_ms=3", "sampler.on=on", "sampler.temperature=0"], rounds=6)
+    slow = ["load.step_ms=2", "load.token_ms=0.5", "load.noise=1.5"]
+    wanted = build("prompt_lookup=on", both=[*slow, "sampler.on=on", "sampler.temperature=0"], rounds=10, aa_rounds=4)
     made, _ = report.write(record(wanted))
     claim = claim_of(made)
     assert claim.ratio < 0.9

@@ -29,23 +29,25 @@ def test_the_order_is_baseline_against_itself_then_abab(build: Build, record: Re
     one_round = [(case, side, turn) for case in ("talk", "again") for side in ("a", "b") for turn in (0, 1)]
     assert counted == [(phase, number, *rest) for phase in ("aa", "ab") for number in range(2) for rest in one_round]
     warm = [(run.index, run.side) for run in runs if run.phase == "warm-up"]
-    assert [side for _, side in warm] == ["a", "b", "a", "b"]
-    assert [index for index, _ in warm] == [0, 1, 18, 19]
+    assert [side for _, side in warm] == ["a", "b"] * 4
+    assert [index for index, _ in warm] == [0, 1, 10, 11, 20, 21, 30, 31]
 
 
-def test_engines_are_fresh_every_two_rounds(build: Build, record: Record) -> None:
+def test_engines_are_fresh_in_every_round(build: Build, record: Record) -> None:
     """Each begins with a warm-up."""
     runs = list(raw.read(record(build("prefix_cache=off", rounds=3)).folder))
     warm = [one for one in runs if one.run.phase == "warm-up"]
-    assert [one.run.side for one in warm] == ["a", "b"] * 4
+    assert [one.run.side for one in warm] == ["a", "b"] * 6
     after = [runs[one.run.index + 1].run for one in warm if one.run.side == "b"]
-    assert [(run.phase, run.round) for run in after] == [("aa", 0), ("aa", 2), ("ab", 0), ("ab", 2)]
+    assert [(run.phase, run.round) for run in after] == [
+        (phase, number) for phase in ("aa", "ab") for number in range(3)
+    ]
 
 
 def test_only_side_b_of_phase_ab_has_the_change(build: Build, record: Record) -> None:
     made = record(build("prefix_cache=off"))
     for one in raw.read(made.folder):
-        expected = not (one.run.side == "b" and one.run.index >= 19)
+        expected = not (one.run.side == "b" and one.run.index >= 20)
         assert one.stats.request.plugins["prefix_cache"].on is expected, one.run
 
 
@@ -96,7 +98,7 @@ def test_the_raw_record_folds_to_what_was_measured(
     monkeypatch.setattr(raw.Writer, "event", spy_event)
     made = record(build("prefix_cache=off"))
     read = raw.read(made.folder)
-    assert len(read) == len(live) == 36
+    assert len(read) == len(live) == 40
     for one in read:
         assert one.stats.numbers() == live[one.run.request_id].numbers()
     outputs = raw.outputs(made.folder)
@@ -114,7 +116,7 @@ def test_a_stop_keeps_what_was_measured_and_makes_it_partial(build: Build, recor
 
     made = record(build("prefix_cache=off"), started=runners.append, progress=progress)
     assert (made.manifest.state, made.manifest.stopped) == ("partial", "it was interrupted")
-    assert len(raw.read(made.folder)) == 2 + 5 * 2
+    assert len(raw.read(made.folder)) == 2 * 2 + 5 * 2
     assert shown[-1][:2] == (10, 32)
     assert shown[-1][2] > 0
     found = report.build(bundle.load(made.folder))
@@ -147,7 +149,7 @@ def test_a_full_disk_keeps_what_was_measured(build: Build, record: Record) -> No
     assert made.manifest.state == "partial"
     assert made.manifest.stopped == "the disk is full; what was measured before is here"
     kept = raw.read(made.folder, whole=False)
-    assert 2 < len(kept) < 36
+    assert 2 < len(kept) < 40
     assert all(one.stats.output == 8 for one in kept if one.run.phase != "warm-up")
     assert not report.build(bundle.load(made.folder)).reportable
 
@@ -213,5 +215,5 @@ def test_the_wall_clock_plays_no_part(build: Build, record: Record) -> None:
     found = report.build(made)
     runs = raw.read(made.folder)
     assert runs[0].run.wall_start > runs[-1].run.wall_start
-    assert [one.run.index for one in runs] == list(range(36))
+    assert [one.run.index for one in runs] == list(range(40))
     assert all(one.a is None or one.a.low >= 0 for one in found.figures)

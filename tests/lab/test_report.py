@@ -87,7 +87,7 @@ MS = 1_000_000
 
 
 def turn(
-    index: int, phase: str, side: str, gaps: Sequence[float], first_ms: float, request: GenerationRequest
+    index: int, phase: str, side: str, lap: int, gaps: Sequence[float], first_ms: float, request: GenerationRequest
 ) -> Measured:
     """A run made of stamps: the first token after `first_ms`, then gaps in milliseconds."""
     stats = Stats(request=msgspec.structs.replace(request, id=f"run-{index}", submitted_ns=0))
@@ -98,14 +98,14 @@ def turn(
             Token(request_id=f"run-{index}", at_ns=at, index=number, step=number, token=1, text="x", logprob=0.0)
         )
     run = Run(
-        index=index, phase=phase, side=side, round=index, case="one", turn=0, condition="cold", seed=1,  # type: ignore[arg-type]
+        index=index, phase=phase, side=side, round=lap, case="one", turn=0, condition="cold", seed=1,  # type: ignore[arg-type]
         request_id=f"run-{index}", state="ok", wall_start=0.0,
     )  # fmt: skip
     return Measured(run, stats)
 
 
 def planted(build: Build, change: Callable[[int], list[float]], count: int = 24) -> list[Measured]:
-    """Runs whose side b has other gaps than 10 ms; all sides wobble by a few percent."""
+    """Rounds of runs whose side b has other gaps than 10 ms; all sides wobble by a few percent."""
     from fader.lab.experiment import CLOCK
 
     request = build("chunk=8").boards["a"].plan("x", (), CLOCK).freeze("x", 0)
@@ -114,7 +114,7 @@ def planted(build: Build, change: Callable[[int], list[float]], count: int = 24)
         phase, side = ("aa", "ab")[number // 2 % 2], "ab"[number % 2]
         wobble = 1 + (number * 7919 % 13 - 6) / 300
         gaps = change(number) if (phase, side) == ("ab", "b") else [10.0] * 16
-        made.append(turn(number, phase, side, [gap * wobble for gap in gaps], 50 * wobble, request))
+        made.append(turn(number, phase, side, number // 4, [gap * wobble for gap in gaps], 50 * wobble, request))
     return made
 
 
@@ -162,7 +162,9 @@ def test_too_few_runs_carry_no_claim(build: Build) -> None:
     tpot = find(found, "tpot_ms")
     assert tpot is not None
     assert [one.verdict for one in tpot.compared] == ["~", "~"]
-    assert "makes no difference" in words.conclusion(manifest(build), found, ABOUT)
+    said = words.conclusion(manifest(build), found, ABOUT)
+    assert " was run too few times to tell what it does from noise (TPOT × 0.1" in said
+    assert "; too few rounds to tell: 3); " in said
 
 
 def test_more_than_one_variable_marks_the_report(build: Build, record: Record) -> None:

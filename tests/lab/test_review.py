@@ -58,7 +58,7 @@ def said(found: Bundle) -> list[str]:
 
 @pytest.fixture
 def sound(build: Build, record: Record) -> Bundle:
-    return record(build("prefix_cache.min_tokens=8", rounds=6, aa_rounds=1))
+    return record(build("prefix_cache.min_tokens=8", rounds=8, aa_rounds=1))
 
 
 def replaced(value: Any, **changes: Any) -> Any:
@@ -131,7 +131,7 @@ PLANTED: list[tuple[str, dict[str, Any], str]] = [
     (
         "warm",
         {"line": event(Restored, lambda one, line: replaced(one, reused=500))},
-        "objection cold prompts: 12 runs of side a are called cold, but up to 500 tokens of their prompts were known",
+        "objection cold prompts: 16 runs of side a are called cold, but up to 500 tokens of their prompts were known",
     ),
     (
         "warm-up",
@@ -147,7 +147,7 @@ PLANTED: list[tuple[str, dict[str, Any], str]] = [
     (
         "ends",
         {"line": request(lambda one, line: replaced(one, ignore_end=False))},
-        "objection length: 48 runs could end before",
+        "objection length: 64 runs could end before",
     ),
     (
         "short",
@@ -184,7 +184,7 @@ PLANTED: list[tuple[str, dict[str, Any], str]] = [
     (
         "seed",
         {"run": lambda one: replaced(one, seed=99) if side_b(one) else one},
-        "objection order: the sides were asked other things in 24 pairs",
+        "objection order: the sides were asked other things in 32 pairs",
     ),
     (
         "words",
@@ -199,7 +199,7 @@ PLANTED: list[tuple[str, dict[str, Any], str]] = [
     (
         "busy",
         {"run": lambda one: replaced(one, load_average=9.0), "hardware": Hardware(threads=2)},
-        "doubt machine: other programs ran beside 48 runs (load up to 9.0 on 2 processors)",
+        "doubt machine: other programs ran beside 64 runs (load up to 9.0 on 2 processors)",
     ),
     (
         "partial",

@@ -57,6 +57,9 @@ def test_a_model_that_drafts_for_itself(registry: Registry, run: Callable[..., A
         assert (got, faults) == (want, [])
         mine = stats.numbers().drafts["draft_model"]
         assert mine.kept == mine.proposed > 10
+        backend = engine.engine.model.backend
+        assert backend is not None
+        assert mine.held_bytes == (backend.memory().weights_bytes or 0) + (backend.memory().kv_bytes or 0) > 80e6
         got, stats, faults = run(engine, adaptive=True)
         assert (got, faults) == (want, [])
         mine = stats.numbers().drafts["draft_model"]

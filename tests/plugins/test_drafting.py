@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from datetime import datetime
 
+import msgspec
 import pytest
 from fader_backends.base import ContextSpec, ModelSpec
 from fader_plugins.drafting import BACKOFF, REFRESH, STALE, Chances, Costs, Pace, Rhythm, Turns, before, rows, shape
@@ -236,5 +237,8 @@ def test_rows_say_what_was_saved() -> None:
     assert found["without"].value == pytest.approx(22.0)
     assert not found["saved"].doubtful
     assert all(row.value is None for row in rows(numbers, "other", "other"))
+    assert "one_memory" not in {row.key for row in rows(numbers, "one", "one")}
+    large = msgspec.structs.replace(numbers, drafts={"one": msgspec.structs.replace(mine, held_bytes=3 * 2**20)})
+    assert {row.key: row.value for row in rows(large, "one", "one")}["one_memory"] == 3.0
     unmeasured = Numbers(output_tokens=27, tpot_ms=12.0, drafts={"one": mine})
     assert {row.key: row.value for row in rows(unmeasured, "one", "one")}["one_without"] is None

@@ -184,6 +184,16 @@ class Scene:
         await self.until(lambda: self.app.transcript.running is None, "the end of the turn")
         await self.settled()
 
+    async def paced(self, text: str, gap_ms: float = 20.0, tokens: int = 4, **begin: Any) -> None:
+        """A whole turn whose tokens come that far apart; `text` may be a command that asks."""
+        await self.send(text)
+        await self.until(lambda: self.app.transcript.running is not None, "a window for the reply")
+        self.engine.begin(**begin)
+        self.engine.say("|".join(f"w{n} " for n in range(tokens)), gap_ms)
+        self.engine.finish()
+        await self.until(lambda: self.app.transcript.running is None, "the end of the turn")
+        await self.settled()
+
     def text(self) -> str:
         """What the screen shows, as plain text."""
         height = self.app.size.height

@@ -61,8 +61,29 @@ async def chats(scene: Scene) -> None:
     await scene.pilot.press("ctrl+r")
 
 
+async def tripped(scene: Scene) -> None:
+    await scene.send("/watch itl_p95 <= 60 ms over 20 tokens")
+    await scene.turn("What are the phases?", "|".join("word " for _ in range(30)), prompt=40, prefill_ms=80)
+    await scene.send("/on prompt_lookup")
+    await scene.send("/regen")
+    await scene.until(lambda: scene.app.transcript.running, "a window")
+    scene.engine.begin(prompt=40, reused=30, prefill_ms=20)
+    scene.engine.say("|".join("word " for _ in range(30)), gap_ms=90)
+    scene.engine.finish()
+    await scene.until(lambda: scene.app.transcript.running is None, "the end of the turn")
+    scene.app.clear_notifications()
+
+
+async def breakdown(scene: Scene) -> None:
+    await tripped(scene)
+    await scene.settled()
+    await scene.pilot.press("f5")
+
+
 @pytest.mark.parametrize("size", [(80, 24), (140, 45)], ids=["80x24", "140x45"])
-@pytest.mark.parametrize("act", [empty, chat, running, rack, help_sheet, chats], ids=lambda act: act.__name__)
+@pytest.mark.parametrize(
+    "act", [empty, chat, running, rack, help_sheet, chats, tripped, breakdown], ids=lambda act: act.__name__
+)
 async def test_screen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[Scene], Awaitable[None]], size: tuple[int, int]
 ) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from fader_backends.errors import BadValue
 
 from ..lab import bundle
+from ..lab.chat_words import bench_hint
 from ..lab.counter import Challenge
 from ..lab.search import Tried
 from ..paths import Paths
@@ -42,6 +43,11 @@ def challenge(asked: Challenged, paths: Paths) -> int:
         )
     out, err = sys.stdout, sys.stderr
     with contextlib.redirect_stdout(sys.stderr), bundle.opened(asked.bundle, paths.lab) as one:
+        if one.manifest.origin == "chat":
+            step = f"Measure it first: {bench_hint(one.manifest)}"
+            raise BadValue(
+                f"{one.manifest.id} was made from a chat and claims nothing that could be overturned.", "", step
+            )
         from ..lab.challenge import Bench, claim_of, dimensions_of
         from ..lab.challenge import challenge as search
 

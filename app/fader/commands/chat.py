@@ -32,6 +32,10 @@ def chat(profile_name: str, model: str | None, resume: bool, paths: Paths) -> in
     profile = profiles.load(profile_name, paths)
     if not profiles.is_built_in(Path(profile.sources[-1])):
         plugins_for(profile, paths)  # a shipped profile is sound, and the first frame need not wait for plugins
+    if profile.watch:
+        from ..lab import live
+
+        live.parse(profile.watch, f"watch of profile {profile.name!r}")
     profile = with_model(profile, model, paths, os.environ, Path.home(), needed=False)
 
     from ..tui import start

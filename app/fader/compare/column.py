@@ -33,9 +33,11 @@ class Run:
     def __init__(self, request: GenerationRequest) -> None:
         self.stats = Stats(request=request)
         self.logprobs: list[float] = []
+        self.events: list[AnyEvent] = []
 
     def take(self, event: AnyEvent) -> None:
         """Fold one event of the turn in."""
+        self.events.append(event)
         self.stats.fold(event)
         if isinstance(event, Token):
             self.logprobs.append(event.logprob)
@@ -78,6 +80,8 @@ class Column:
         """What running it once more by itself showed."""
         self.run: Run | None = None
         self.rounds: list[Numbers] = []
+        self.timed: list[Run] = []
+        """The runs of `rounds`."""
         self.stored: Answer | None = None
         """What it gave when the comparison was stored; a new run replaces it."""
 
@@ -105,7 +109,7 @@ class Column:
 
     def begin(self, run: Run) -> None:
         """Forget what there was: this is its turn from now on."""
-        self.run, self.rounds, self.stored = run, [], None
+        self.run, self.rounds, self.timed, self.stored = run, [], [], None
         self.state, self.failure, self.alone = "running", None, ""
 
     def take(self, event: AnyEvent) -> None:

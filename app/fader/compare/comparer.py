@@ -212,5 +212,6 @@ class Comparer:
     def again(self) -> None:
         """Run all columns of what was asked again. Raises FaderError."""
         self._idle()
+        self.running().fair = self.fair
         self.running().start()
         self.changed()

@@ -131,7 +131,7 @@ class SideBySide:
     def mode(self) -> str:
         """How the numbers came about, in words."""
         if self.fair:
-            return f"one at a time, ABAB, {ROUNDS} runs each" + (", prompt read anew each time" if self._cold else "")
+            return f"one at a time, ABAB, {ROUNDS} runs each" + (", prompt read anew each time" if self.cold else "")
         return "together, in one batch where nothing must be loaded"
 
     def same(self) -> list[tuple[Column, Column]]:
@@ -168,7 +168,7 @@ class SideBySide:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     @property
-    def _cold(self) -> bool:
+    def cold(self) -> bool:
         """Whether prefixes are read anew: else the first column would pay for the others."""
         return self.fair and not any(
             name.partition(".")[0] == PREFIX for column in self.columns for name in column.changes
@@ -179,7 +179,7 @@ class SideBySide:
         if column.board is None:
             return False
         try:
-            column.draft(self.asked, self._cold)
+            column.draft(self.asked, self.cold)
         except FaderError as error:
             column.state, column.failure = "failed", error.failure
             return False
@@ -187,7 +187,7 @@ class SideBySide:
         return True
 
     def _place(self, job: Job) -> Place:
-        draft = job.column.draft(self.asked, self._cold)
+        draft = job.column.draft(self.asked, self.cold)
         return draft.model, draft.context
 
     def _pump(self) -> None:
@@ -195,7 +195,7 @@ class SideBySide:
         sent = len(self._running)
         while self._waiting and self._may_run(self._waiting[0]):
             job = self._waiting.pop(0)
-            draft = job.column.draft(self.asked, self._cold)
+            draft = job.column.draft(self.asked, self.cold)
             run = Run(draft.freeze(self.new_id(), self.nanoseconds()))
             if not self._running:
                 self.room = None
@@ -238,6 +238,7 @@ class SideBySide:
         column, stats = job.column, run.stats
         if job.purpose == "time" and stats.finished is not None and stats.finished.reason != "cancelled":
             column.rounds.append(stats.numbers())
+            column.timed.append(run)
         elif job.purpose == "alone":
             column.alone = _compared(column, run)
 

@@ -14,7 +14,7 @@ from fader_backends.errors import NotSupported
 from fader_backends.graphs import left, state_of
 from fader_backends.odds import bits
 from fader_backends.sampling import chain
-from fader_plugins.calls import Hooks, common
+from fader_plugins.calls import NOTHING, Guesses, Hooks, common
 from fader_plugins.turn import (
     Adjusted,
     AnyEvent,
@@ -73,8 +73,7 @@ class Row:
         self._draft_ns = 0
         self._verify_ns = 0
         self._batch = 0
-        self._guesser: str | None = None
-        self._notes: dict[str, str] = {}
+        self._guesses = NOTHING
         self._graph = state_of(backend)
         self._drafts = hooks.proposes()
         propose = self._propose if self._drafts else nothing
@@ -114,12 +113,12 @@ class Row:
         room = min(context.length - len(history), context.batch - 1)
         if request.max_tokens is not None:
             room = min(room, request.max_tokens - (len(history) - len(self.prompt)) - 1)
-        self._draft_ns, self._guesser, self._notes = 0, None, {}
+        self._draft_ns, self._guesses = 0, NOTHING
         if room <= 0 or (history[-1] in self.backend.end_tokens and not request.ignore_end):
             return ()
-        guesses, self._guesser, self._notes = self.hooks.propose_tokens(request, history, room)
+        self._guesses = self.hooks.propose_tokens(request, history, room)
         self._draft_ns = self.clock() - begin
-        return list(takewhile(range(self.backend.facts.vocabulary).__contains__, guesses))
+        return list(takewhile(range(self.backend.facts.vocabulary).__contains__, self._guesses.tokens))
 
     def give(self, part: Extension, scores: Scores, took_ns: int, batch: int) -> None:
         """Take the scores of a part; at the end of a step, sample and go on.
@@ -138,7 +137,7 @@ class Row:
         if self.remaining:
             return
         gathered = self._scores[0] if len(self._scores) == 1 else np.concatenate(self._scores)
-        told = self._step.rows - 1, self._draft_ns, self._guesser, self._notes
+        told = self._step.rows - 1, self._draft_ns, self._guesses
         self._step = self._generator.send(gathered)
         self._done, self._scores = 0, []
         at_ns = self._sampled_ns or self.clock()
@@ -151,7 +150,7 @@ class Row:
                 break
         self.steps += 1
 
-    def _tell(self, at_ns: int, proposed: int, draft_ns: int, by: str | None, notes: dict[str, str]) -> None:
+    def _tell(self, at_ns: int, proposed: int, draft_ns: int, guesses: Guesses) -> None:
         event = Drafted(
             request_id=self.request.id,
             at_ns=at_ns,
@@ -161,8 +160,9 @@ class Row:
             draft_ns=draft_ns,
             verify_ns=self._verify_ns,
             batch=self._batch,
-            by=by,
-            notes=notes,
+            by=guesses.by,
+            notes=guesses.notes,
+            held=guesses.held,
         )
         self.emit(event)
         self.hooks.observe(self.request, event)

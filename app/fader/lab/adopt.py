@@ -18,6 +18,7 @@ from ..paths import Paths, make_folder
 from ..switchboard import Switchboard
 from . import gates, judging, raw
 from .bundle import Bundle, write
+from .chat_words import bench_hint
 from .evidence import Variable
 from .experiment import change, settings, valued, worded
 from .values import GateResult
@@ -57,6 +58,9 @@ def check(bundle: Bundle, results: Sequence[GateResult]) -> None:
     manifest = bundle.manifest
     if not bundle.whole:
         raise BadValue(f"{manifest.id} is partial: {manifest.stopped}.", "Nothing may rest on it.", "Run it again.")
+    if manifest.origin == "chat":
+        step = f"Measure it first: {bench_hint(manifest)}"
+        raise BadValue(f"{manifest.id} was made from a chat: so few turns carry no change.", "", step)
     if not manifest.variables:
         raise BadValue(f"{manifest.id} compares nothing, so there is no change to adopt.", "", "Run it with --change.")
     if not results:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Literal
 
-from ..metrics import percentile
-from .evidence import Condition, Kl, Output, Side
+from ..metrics import Stats, percentile
+from .evidence import Condition, Kl, Output, Run, Side
 from .figures import acceptance
 from .raw import Measured
 from .values import Cost, Part, Same, Trial
@@ -32,9 +32,32 @@ def parts(runs: Sequence[Measured]) -> list[Part]:
     found = []
     conditions: tuple[Condition, ...] = ("cold", "warm")
     for condition in conditions:
-        these = [one for one in chosen if one.run.condition == condition]
-        for key, name in PARTS.items():
-            found.append(_part("ttft", name, these, _ttft_part(key), condition))
+        found += _ttft([one for one in chosen if one.run.condition == condition], condition)
+    return _known([*found, *_step(chosen)])
+
+
+def between(before: Stats, after: Stats) -> list[Part]:
+    """Return the parts of TTFT and of a decode step of two turns, whatever was known of their prompts."""
+    sides: list[tuple[Side, Stats]] = [("a", before), ("b", after)]
+    turns = [Measured(_run(side, stats), stats) for side, stats in sides]
+    return _known([*_ttft(turns, ""), *_step(turns)])
+
+
+def _run(side: Side, stats: Stats) -> Run:
+    """Return the place of a single turn, of which only the side counts."""
+    request = stats.request
+    return Run(
+        index=0, phase="ab", side=side, round=0, case="", turn=0, condition="warm", seed=request.sampler.seed,
+        request_id=request.id, state="ok", wall_start=0.0,
+    )  # fmt: skip
+
+
+def _ttft(runs: Sequence[Measured], condition: Literal["cold", "warm", ""]) -> list[Part]:
+    return [_part("ttft", name, runs, _ttft_part(key), condition) for key, name in PARTS.items()]
+
+
+def _step(chosen: Sequence[Measured]) -> list[Part]:
+    found = []
     found.append(_part("step", "one step", chosen, _step_ms))
     found.append(_part("step", "  drafting", chosen, lambda one: _per_step(one, one.stats.draft_ns * 1e-6)))
     found.append(_part("step", "  evaluating drafts", chosen, lambda one: _per_step(one, one.stats.verify_ns * 1e-6)))
@@ -42,7 +65,11 @@ def parts(runs: Sequence[Measured]) -> list[Part]:
         _part("step", "  evaluating single tokens", chosen, lambda one: _per_step(one, sum(one.stats.singles_ms)))
     )
     found.append(_part("step", "tokens per step", chosen, _tokens_per_step, unit="tokens"))
-    return [one for one in found if one.a is not None or one.b is not None]
+    return found
+
+
+def _known(parts: Sequence[Part]) -> list[Part]:
+    return [one for one in parts if one.a is not None or one.b is not None]
 
 
 def _part(

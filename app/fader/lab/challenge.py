@@ -30,7 +30,7 @@ from .search import Confirmed, Grade, Search, Tried
 from .seats import Seat
 from .taking import Taken
 
-QUICK, FULL = 2, 7
+QUICK, FULL = 2, 9
 """Rounds a side of a trial, and of a measurement in full (which has as many of the baseline against itself)."""
 
 

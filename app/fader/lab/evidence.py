@@ -105,6 +105,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Name -> SHA-256, of every file but this one. A partial bundle may lack some."""
     notes: tuple[str, ...] = ()
     """What must be said of how it was made."""
+    origin: Literal["bench", "chat"] = "bench"
+    """chat: its runs are turns of a running chat, taken as they were; no claim may rest on them."""
+    left_out: tuple[str, ...] = ()
+    """What was taken out before it was written, for it is nobody's business. Without its prompts it cannot be run again."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Literal, NamedTuple
 
+import msgspec
 from fader_plugins.turn import Numbers
 
 from ..metrics import percentile
-from . import statistics
+from . import paired, statistics
 from .evidence import Condition, Phase, Side
 from .raw import Measured
 from .statistics import Statistic
@@ -40,9 +41,16 @@ class Samples(NamedTuple):
     """Values of one side, and for each its run and what it was measured with."""
 
     values: list[float]
-    runs: list[Hashable]
+    rounds: list[int]
     groups: list[Hashable]
     """Case and turn: what may be compared."""
+
+    def by_round(self, values: Sequence[float]) -> dict[int, list[float]]:
+        """Return values, one for each sample, round by round."""
+        found: dict[int, list[float]] = {}
+        for value, number in zip(values, self.rounds, strict=True):
+            found.setdefault(number, []).append(value)
+        return found
 
 
 def one(name: str) -> Callable[[Measured], Sequence[float]]:
@@ -139,7 +147,7 @@ def samples(metric: Metric, runs: Sequence[Measured], phase: Phase, side: Side) 
         if (run.phase, run.side) == (phase, side):
             values = metric.of(measured)
             found.values.extend(values)
-            found.runs.extend([run.index] * len(values))
+            found.rounds.extend([run.round] * len(values))
             found.groups.extend([(run.case, run.turn)] * len(values))
     return found
 
@@ -167,14 +175,13 @@ def _compared(
     """Return how one statistic of b stands to that of a; None where too few samples could tell.
 
     Medians and means compare each sample with others of its own case and turn; tails are those of all samples together.
+    Only rounds in which both sides have samples count.
     """
     if min(len(side.values) for side in sides) < max(2, statistics.ENOUGH[statistic]):
         return None
-    before, after = _values(metric, statistic, sides)
-    once, twice = _values(metric, statistic, self_sides)
-    aa = statistics.ratio(once, twice, statistic, _together(metric, self_sides)) if once and twice else None
-    judged = statistics.compare(
-        before, after, statistic, statistics.distance(aa.value) if aa else None, _together(metric, sides)
+    aa = paired.ratio(*_rounds(metric, statistic, self_sides), statistic)
+    judged = paired.compare(
+        *_rounds(metric, statistic, sides), statistic, statistics.distance(aa.value) if aa else None
     )
     if judged.ratio is None:
         return None
@@ -188,24 +195,31 @@ def _compared(
         aa_low=aa.low if aa else None,
         aa_high=aa.high if aa else None,
         verdict=_verdict(metric, judged.ratio.value) if judged.different else "~",
+        doubt=judged.doubt,
     )
 
 
-def _values(metric: Metric, statistic: Statistic, sides: tuple[Samples, Samples]) -> tuple[list[float], list[float]]:
+def _rounds(
+    metric: Metric, statistic: Statistic, sides: tuple[Samples, Samples]
+) -> tuple[list[list[float]], list[list[float]]]:
     a, b = sides
-    if metric.sample == "gap" or statistic in ("p95", "p99") or not (a.values and b.values):
-        return a.values, b.values
-    return statistics.aligned(a.values, b.values, (a.groups, b.groups))
-
-
-def _together(metric: Metric, sides: tuple[Samples, Samples]) -> statistics.Together | None:
-    return (sides[0].runs, sides[1].runs) if metric.sample == "gap" else None
+    values = a.values, b.values
+    if metric.sample == "run" and statistic in ("p50", "mean"):
+        values = statistics.aligned(a.values, b.values, (a.groups, b.groups))
+    before, after = a.by_round(values[0]), b.by_round(values[1])
+    both = sorted(before.keys() & after.keys())
+    return [before[number] for number in both], [after[number] for number in both]
 
 
 def _verdict(metric: Metric, ratio: float) -> Verdict:
     if metric.better == "neither":
         return ""
     return "better" if (ratio < 1) == (metric.better == "lower") else "worse"
+
+
+def alone(found: Sequence[Figure]) -> list[Figure]:
+    """Return figures side by side, without what b is over a."""
+    return [msgspec.structs.replace(one, compared=()) for one in found]
 
 
 def find(

@@ -11,6 +11,7 @@ from typing import Any
 
 from fader_plugins.turn import GenerationRequest
 
+from . import paired, statistics
 from .experiment import valued
 from .finding import Finding, Record, Suspicion, asked, doubt, objection
 from .report import FEWEST
@@ -42,7 +43,7 @@ def variables(record: Record) -> Iterator[Finding]:
         yield objection("variables", f"{len(named)} settings differ: {', '.join(sorted(named))}")
     hidden: dict[str, tuple[Any, Any]] = {}
     for a, b in record.pairs():
-        before, after = _flat(a.stats.request), _flat(b.stats.request)
+        before, after = flat(a.stats.request), flat(b.stats.request)
         for key in sorted({*before, *after}):
             if before.get(key) != after.get(key) and not _explained(key, named):
                 hidden.setdefault(key, (before.get(key), after.get(key)))
@@ -52,7 +53,7 @@ def variables(record: Record) -> Iterator[Finding]:
         )
 
 
-def _flat(request: GenerationRequest) -> dict[str, Any]:
+def flat(request: GenerationRequest) -> dict[str, Any]:
     """Return what of a request may decide its speed or words, by dotted key; idle plugins' settings left out."""
     flat: dict[str, Any] = {
         "backend": request.model.backend,
@@ -78,6 +79,17 @@ def _explained(key: str, named: set[str]) -> bool:
     )
 
 
+def chosen(record: Record) -> Iterator[Finding]:
+    """Turns of a chat are those that somebody picked, and ran as the chat went."""
+    if record.manifest.origin == "chat":
+        yield doubt(
+            "origin",
+            "its runs are turns of a chat that a person picked: no warm-up, and what had been asked before is in them",
+        )
+    if record.manifest.left_out:
+        yield doubt("words", f"left out: {'; '.join(record.manifest.left_out)}. So nobody can run it again")
+
+
 def samples(record: Record) -> Iterator[Finding]:
     """Few samples, and tails of few samples."""
     counts = {side: sum(one.run.counted and one.run.side == side for one in record.compared) for side in ("a", "b")}
@@ -86,8 +98,8 @@ def samples(record: Record) -> Iterator[Finding]:
             "samples", f"{counts['a']} and {counts['b']} counted runs; below {FEWEST} a side nothing can be told"
         )
     rounds = len({one.run.round for one in record.compared})
-    if record.manifest.variables and rounds == 1:
-        yield doubt("samples", "each case was run once a side, so a slow moment of the machine looks like a slow case")
+    if record.manifest.variables and paired.smallest_p(rounds) >= statistics.ALPHA:
+        yield doubt("samples", f"{rounds} rounds are too few to tell a difference from a slow moment of the machine")
 
 
 def left_out(record: Record) -> Iterator[Finding]:
@@ -118,4 +130,4 @@ def order(record: Record) -> Iterator[Finding]:
         yield objection("order", f"the sides were asked other things in {len(unlike)} pairs (prompt or seed differ)")
 
 
-SUSPICIONS: tuple[Suspicion, ...] = (incomplete, baseline, variables, samples, left_out, order)
+SUSPICIONS: tuple[Suspicion, ...] = (incomplete, baseline, variables, chosen, samples, left_out, order)

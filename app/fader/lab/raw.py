@@ -64,9 +64,10 @@ class Writer:
         if event.request_id in self._runs:
             self._write(EVENTS, Line(self._runs[event.request_id], event=_placeless(event)))
 
-    def end(self, run: Run, output: Output) -> None:
-        """Write what became of a run, and everything so far through to the disk."""
-        self._write(OUTPUTS, output)
+    def end(self, run: Run, output: Output | None) -> None:
+        """Write what became of a run (None: its words are left out), and everything so far through to the disk."""
+        if output is not None:
+            self._write(OUTPUTS, output)
         for name in (EVENTS, OUTPUTS):
             self._flush(name)
         self._write(RUNS, run)  # last: a run that is listed is whole

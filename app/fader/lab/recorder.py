@@ -45,6 +45,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     share: str = "private"
     gates: tuple[str, ...] = ()
+    clock: Callable[[], int] = time.perf_counter_ns
+    """Nanoseconds; that of the engines too."""
 
 
 class Notes:
@@ -90,7 +92,7 @@ def record(
 
     `started` is given the runner, so that a signal can stop it.
     """
-    made = bundle.make(around.lab, _manifest(wanted, around), _texts(wanted))
+    made = bundle.make(around.lab, manifest_of(wanted, around), texts_of(wanted))
     notes, stopped = Notes(), ""
     try:
         with _written(made.folder, opened) as (writer, problem):
@@ -102,7 +104,7 @@ def record(
                     writer.event(event)
                 writer.end(taken.run, taken.output)
 
-            runner = Runner(wanted, seat, took, progress=progress, joules=joules, wall=wall)
+            runner = Runner(wanted, seat, took, progress=progress, joules=joules, nanoseconds=around.clock, wall=wall)
             started(runner)
             try:
                 if not runner.run():
@@ -118,9 +120,9 @@ def record(
         raise
     except FaderError as error:
         stopped = error.title.rstrip(".")
-        _seal(made, notes, around, stopped)
+        seal(made, notes, around, stopped)
         raise
-    return _seal(made, notes, around, stopped)
+    return seal(made, notes, around, stopped)
 
 
 @contextmanager
@@ -143,7 +145,7 @@ def _said(error: OSError) -> str:
     return f"it could not be written: {error.strerror or error}"
 
 
-def _seal(made: Bundle, notes: Notes, around: Surroundings, stopped: str) -> Bundle:
+def seal(made: Bundle, notes: Notes, around: Surroundings, stopped: str = "") -> Bundle:
     """Write what is known now into the manifest. On a full disk the first manifest, which says partial, stays."""
     model = notes.model
     path = Path(notes.path) if notes.path else None
@@ -163,7 +165,8 @@ def _seal(made: Bundle, notes: Notes, around: Surroundings, stopped: str) -> Bun
     return Bundle(made.folder, manifest)
 
 
-def _manifest(wanted: Experiment, around: Surroundings) -> Manifest:
+def manifest_of(wanted: Experiment, around: Surroundings) -> Manifest:
+    """Return the first manifest of an experiment's bundle, which says that it did not come to its end."""
     words = [wanted.workload.name, *(variable.key for variable in wanted.variables)]
     boards = wanted.boards
     a = boards["a"]
@@ -195,7 +198,8 @@ def _become(twin: Switchboard, wanted: Experiment) -> None:
     twin.profile, twin.states = b.profile, dict(b.states)
 
 
-def _texts(wanted: Experiment) -> dict[str, str]:
+def texts_of(wanted: Experiment) -> dict[str, str]:
+    """Return workload and profiles as the bundle holds them: name -> text."""
     texts = {bundle.WORKLOAD: dump(wanted.workload)}
     for side, board in wanted.boards.items():
         texts[f"profiles/{side}.toml"] = experiment.profile_text(board, f"{board.profile.name or 'default'}")

@@ -13,7 +13,7 @@ import msgspec
 from . import raw, restore, statistics
 from .bundle import Bundle
 from .evidence import Output, Phase, Side
-from .figures import BY_NAME, figures, samples
+from .figures import BY_NAME, alone, figures, samples
 from .raw import Measured
 from .values import Compared, Figure
 from .words import named, quantity, ratio
@@ -62,6 +62,8 @@ def compare(then: Bundle, now: Bundle) -> Replay:
     """Return what held. Raises StoreError where a record cannot be read."""
     before, after = raw.read(then.folder), raw.read(now.folder, now.whole)
     old, new = figures(before), figures(after)
+    if then.manifest.origin == "chat":
+        old = alone(old)  # it claims no effect, so none can be there again
     rows = []
     for figure in old:
         again = next((one for one in new if _key(one) == _key(figure)), None)
@@ -90,7 +92,7 @@ def _value(side: Side, then: Figure, now: Figure | None, before: Sequence[Measur
         )
     metric = BY_NAME[then.metric]
     once, again = (samples(metric, _of(then, runs), "ab", side) for runs in (before, after))
-    together = (once.runs, again.runs) if metric.sample == "gap" else None
+    together = (once.rounds, again.rounds) if metric.sample == "gap" else None
     judged = statistics.compare(once.values, again.values, together=together)
     found = judged.ratio.value if judged.ratio else 1.0
     return Row(

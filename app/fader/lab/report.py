@@ -11,12 +11,12 @@ from pathlib import Path
 import msgspec
 from fader_backends.errors import StoreError
 
-from . import breakdown, counter, judging, raw, words
+from . import breakdown, chat_words, counter, judging, raw, words
 from .bundle import REPORTS, WORKLOAD, Bundle, seal
 from .bundle import write as store
 from .evidence import SCHEMA, Manifest, ModelNote
 from .experiment import valued, worded
-from .figures import figures
+from .figures import alone, figures
 from .raw import Measured
 from .values import Figure, Report
 from .workload import Workload, read
@@ -33,7 +33,7 @@ def build(bundle: Bundle) -> Report:
     said = raw.outputs(bundle.folder, bundle.whole)
     workload = read((bundle.folder / WORKLOAD).read_text("utf-8"), bundle.folder / WORKLOAD)
     kl = raw.read_kl(bundle.folder)
-    found = figures(runs)
+    found = figures(runs) if manifest.origin == "bench" else alone(figures(runs))
     parts = breakdown.parts(runs)
     same = breakdown.same(runs, said)
     costs = breakdown.costs(runs, kl, same)
@@ -86,18 +86,21 @@ def _marks(manifest: Manifest, runs: Sequence[Measured]) -> tuple[bool, list[str
     if len(manifest.variables) > 1:
         listed = ", ".join(map(worded, manifest.variables))
         marks.append(f"{len(manifest.variables)} settings differ ({listed}): which of them did it cannot be told.")
-    if manifest.variables and not manifest.aa_rounds:
+    if manifest.variables and not manifest.aa_rounds and manifest.origin == "bench":
         marks.append("The baseline was not run against itself, so noise is judged by the samples' spread alone.")
     unexpected = sum(one.run.phase == "ab" and one.run.state != one.run.expected for one in runs)
     if unexpected:
         marks.append(f"{unexpected} runs did not end as they were to; they are in no figure.")
+    marks += chat_words.marks(manifest)
     partial = manifest.state != "complete"
     if partial:
         marks.append(f"Partial: {manifest.stopped or 'it was interrupted'}. No claim may rest on it.")
-    return not partial, marks
+    return not partial and manifest.origin != "chat", marks
 
 
 def _no_claim(manifest: Manifest) -> str:
+    if manifest.origin == "chat":
+        return chat_words.no_claim(manifest)
     return f"No conclusion: the run of {manifest.workload} is partial ({manifest.stopped or 'interrupted'})."
 
 
@@ -114,7 +117,9 @@ def _about(manifest: Manifest, workload: Workload, runs: Sequence[Measured]) -> 
     span = f"prompts of {min(prompts):,} to {max(prompts):,} tokens" if prompts else "no prompts"
     asked = " or ".join(map(str, tokens))
     how = (
-        f"ABAB, {manifest.rounds} rounds a side after {manifest.aa_rounds} of the baseline against itself"
+        chat_words.how(manifest)
+        if manifest.origin == "chat"
+        else f"ABAB, {manifest.rounds} rounds a side after {manifest.aa_rounds} of the baseline against itself"
         if manifest.variables
         else f"{manifest.rounds} round{'s' * (manifest.rounds > 1)}"
     )
@@ -160,6 +165,8 @@ def _stop(manifest: Manifest, workload: Workload) -> list[str]:
     back = " and ".join(f"{one.key} back to {valued(one.before)}" for one in manifest.variables)
     said = [f"Setting {back} acts {when}."]
     gates = f"its gates ({'; '.join(manifest.gates)})" if manifest.gates else "its gates (this bundle names none)"
+    if manifest.origin == "chat":
+        return [*said, f"`fader adopt` wants a measured change: {chat_words.bench_hint(manifest)}"]
     said.append(
         f"`fader adopt {manifest.id}` writes the change into a profile only while {gates} hold, and keeps the former version; "
         "`fader rollback` restores that and proves it with one turn."
@@ -187,9 +194,11 @@ def _limits(manifest: Manifest, workload: Workload, found: Sequence[Figure], kl:
 
 
 def _method(manifest: Manifest) -> list[str]:
+    if manifest.origin == "chat":
+        return [*chat_words.method(), *map(_sentence, manifest.notes)]
     said = [
         f"Replies of fixed length, end tokens ignored; seeds {', '.join(map(str, manifest.seeds))}, the same on both sides; "
-        "every two rounds both sides get fresh engine processes and a warm-up with another prompt of the same shape.",
+        "in every round both sides get fresh engine processes and a warm-up with another prompt of the same shape.",
         "Cold: nothing of the prompt was evaluated before by that engine. Warm: later turns, repeated ones, and "
         "conversations below a system prompt that an earlier one of the round had.",
         "Percentiles by linear interpolation between closest ranks. TTFT, TPOT, E2E and rates have one sample a run; ITL has "
@@ -201,12 +210,16 @@ def _method(manifest: Manifest) -> list[str]:
             "in which both sides were the baseline give the spread of noise."
         )
         said.append(
-            "Ratios are b / a with a 95 % bootstrap interval; medians and means compare runs with others of their own case and "
-            "turn. A difference is called one when its test (Mann-Whitney U, or a permutation test that keeps a reply's "
-            "gaps together) gives p < 0.01, the interval leaves out 1, and it is larger than the baseline's from itself; "
-            "else it is ~."
+            "Ratios are b / a: of medians and means the middle one of the rounds' ratios, where runs are compared with others of "
+            "their own case and turn; of tails that over all rounds. 95 % intervals are bootstrapped over rounds. A difference "
+            "is called one when its test (Wilcoxon's signed ranks of the rounds' ratios; for tails one that swaps the sides of "
+            "rounds) gives p < 0.01, the interval leaves out 1, and it is larger than the baseline's from itself; else it is ~."
         )
-    return [*said, *(f"{note[:1].upper()}{note[1:]}." for note in manifest.notes)]
+    return [*said, *map(_sentence, manifest.notes)]
+
+
+def _sentence(note: str) -> str:
+    return f"{note[:1].upper()}{note[1:]}."
 
 
 def write(bundle: Bundle) -> tuple[Bundle, Report]:

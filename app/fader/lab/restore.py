@@ -43,6 +43,12 @@ def workload_of(bundle: Bundle) -> Workload:
 def experiment_of(bundle: Bundle, registry: Registry, locate: Locate) -> Experiment:
     """Return what the bundle measured, to be run here. Raises FaderError where model or plugins are not here."""
     manifest, boards = bundle.manifest, {}
+    if manifest.left_out:
+        raise BadValue(
+            f"{manifest.id} cannot be run here: its prompts were left out when it was made from a chat.",
+            "It has times and counts only.",
+            "`fader replay --verify` checks its numbers; `/bundle with text` in the chat makes one that can be run.",
+        )
     for side, name in zip(SIDES, manifest.profiles, strict=False):
         path = bundle.folder / PROFILES[SIDES.index(side)]
         profile = msgspec.structs.replace(profiles.resolve([path]), name=name, sources=())

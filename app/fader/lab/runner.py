@@ -19,9 +19,6 @@ from .seats import Seat
 from .taking import Step, Taken, Taking
 from .workload import Case, filled
 
-PER_ENGINE = 2
-"""Rounds until both sides get fresh engines: how a process happens to lie in memory makes it some percent faster or slower for
-all its life, and that must not pass for a difference between the sides."""
 NO_ROOM = 1 << 24
 """Tokens of a context that no memory has room for."""
 SECOND = " (second)"
@@ -72,11 +69,11 @@ class Runner:
         try:
             for phase, rounds in phases:
                 changed = phase == "ab"
-                for first in range(0, rounds, PER_ENGINE):
+                for number in range(rounds):
                     self._open()
                     for side in self.experiment.boards:
                         self._converse(Step("warm-up", 0, self.experiment.workload.warm_up_case, side), changed)
-                    for step in self._of(phase, range(first, min(first + PER_ENGINE, rounds))):
+                    for step in self._of(phase, number):
                         if self.stopped:
                             return False
                         self._converse(step, changed)
@@ -88,18 +85,21 @@ class Runner:
         finally:
             self._close()
 
-    def _of(self, phase: Phase, rounds: range) -> Iterator[Step]:
-        for number in rounds:
-            for case in self.experiment.workload.case:
-                for side in self.experiment.boards:
-                    yield Step(phase, number, case, side)
+    def _of(self, phase: Phase, number: int) -> Iterator[Step]:
+        for case in self.experiment.workload.case:
+            for side in self.experiment.boards:
+                yield Step(phase, number, case, side)
 
     def _total(self) -> int:
         rounds = self.experiment.aa_rounds + self.experiment.rounds
         return rounds * self.experiment.workload.turns * len(self.experiment.boards)
 
     def _open(self) -> None:
-        """Start fresh engines, so that neither side's peaks or caches hold what others left."""
+        """Start fresh engines, so that neither side's peaks or caches hold what others left.
+
+        In every round: how a process happens to lie in memory makes it some percent faster or slower for all its life, and that
+        must not pass for a difference between the sides.
+        """
         for side in self.experiment.boards:
             self._seats[side] = self.seat(side)
 
@@ -113,6 +113,7 @@ class Runner:
         case, told = step.case, []
         if case.system:
             told.append(Message("system", filled(case.system, step.round)))
+        told += [Message(one.role, one.content) for one in case.before]
         for turn in range(case.asks):
             if self.stopped:
                 return

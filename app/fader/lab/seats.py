@@ -6,6 +6,7 @@ Knows how to wait for turns, not what they are for.
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -53,8 +54,8 @@ class Seat(Protocol):
 class Here:
     """An engine on the caller's thread."""
 
-    def __init__(self, registry: Registry) -> None:
-        self.engine = Engine(registry, self._emit)
+    def __init__(self, registry: Registry, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+        self.engine = Engine(registry, self._emit, clock)
         self._watch: Watch = lambda _: None
         self._wanted: Wanted = lambda: True
 

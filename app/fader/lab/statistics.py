@@ -74,7 +74,7 @@ def compare(
     plain = statistic == "p50" and together is None
     p = mann_whitney(before, after) if plain else permutation(before, after, statistic, together)
     sizes = (len(before), len(after)) if together is None else (len(set(together[0])), len(set(together[1])))
-    doubt = _doubt(found, p, spread, sizes, min(len(before), len(after)) < ENOUGH[statistic])
+    why = doubt(found, p, spread, sizes, min(len(before), len(after)) < ENOUGH[statistic])
     return Judged(
         statistic=statistic,
         ratio=found,
@@ -82,12 +82,13 @@ def compare(
         before_n=len(before),
         after_n=len(after),
         spread=spread,
-        different=not doubt,
-        doubt=doubt,
+        different=not why,
+        doubt=why,
     )
 
 
-def _doubt(found: Ratio | None, p: float | None, spread: float | None, sizes: tuple[int, int], few: bool) -> str:
+def doubt(found: Ratio | None, p: float | None, spread: float | None, sizes: tuple[int, int], few: bool) -> str:
+    """Return why a difference is not called one; empty where it is."""
     if p is None:
         return "no samples" if 0 in sizes else "not defined"
     if few or smallest_p(*sizes) >= ALPHA:
@@ -146,10 +147,10 @@ def ratio(
     generator = np.random.default_rng(SEED)
     sides = []
     for samples, names in zip((before, after), together or (None, None), strict=True):
-        sample = _sample(samples, names)
+        sample = gather(samples, names)
         size = len(sample.until)
-        draws = (generator.multinomial(size, np.full(size, 1 / size), count) for count in _blocks(size))
-        sides.append(np.concatenate([_statistic(statistic, sample, draw) for draw in draws]))
+        draws = (generator.multinomial(size, np.full(size, 1 / size), count) for count in random_rows(size))
+        sides.append(np.concatenate([evaluate(statistic, sample, draw) for draw in draws]))
     ratios = sides[1][sides[0] != 0] / sides[0][sides[0] != 0]
     edge = (1 - CONFIDENCE) / 2
     low, high = np.quantile(ratios, [edge, 1 - edge])
@@ -167,13 +168,13 @@ def permutation(
     if value is None:
         return None
     names = together or (range(len(before)), range(len(after)))
-    sample = _sample([*before, *after], [*((0, one) for one in names[0]), *((1, one) for one in names[1])])
+    sample = gather([*before, *after], [*((0, one) for one in names[0]), *((1, one) for one in names[1])])
     size, count = len(sample.until), len(set(names[0]))
     generator = np.random.default_rng(SEED)
     far = 0
-    for rows in _blocks(size):
+    for rows in random_rows(size):
         first = generator.permuted(np.tile(np.arange(size) < count, (rows, 1)), axis=1).astype(np.int64)
-        low, high = _statistic(statistic, sample, first), _statistic(statistic, sample, 1 - first)
+        low, high = evaluate(statistic, sample, first), evaluate(statistic, sample, 1 - first)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = high / low
             far += int((np.maximum(ratios, 1 / ratios) - 1 >= distance(value) - 1e-12).sum())
@@ -184,13 +185,13 @@ def _quotient(before: Sequence[float], after: Sequence[float], statistic: Statis
     if not before or not after:
         return None
     low, high = (
-        float(_statistic(statistic, _sample(side, [0] * len(side)), np.ones((1, 1), np.int64))[0])
+        float(evaluate(statistic, gather(side, [0] * len(side)), np.ones((1, 1), np.int64))[0])
         for side in (before, after)
     )
     return high / low if low else None
 
 
-class _Sample(NamedTuple):
+class Gathered(NamedTuple):
     """Samples in order, so that a statistic of any choice of their groups is quickly found."""
 
     values: Values
@@ -201,24 +202,24 @@ class _Sample(NamedTuple):
     """Of each group's values, shape (groups,)."""
 
 
-def _sample(samples: Sequence[float], names: Sequence[Hashable] | None) -> _Sample:
+def gather(samples: Sequence[float], names: Sequence[Hashable] | None) -> Gathered:
     """Return samples with what they were measured with; without names each is a group of its own."""
     numbers: dict[Hashable, int] = {}
     group = np.asarray([numbers.setdefault(name, len(numbers)) for name in names or range(len(samples))], np.int64)
     values = np.asarray(samples, dtype=np.float64)
     order = np.argsort(values, kind="stable")
     until = np.cumsum(group[order] == np.arange(len(numbers))[:, None], axis=1)
-    return _Sample(values[order], until, np.bincount(group, values).astype(np.float64))
+    return Gathered(values[order], until, np.bincount(group, values).astype(np.float64))
 
 
-def _blocks(width: int) -> Iterator[int]:
+def random_rows(width: int) -> Iterator[int]:
     """Yield how many of `DRAWS` rows of that width to hold at once."""
     at_once = max(1, BLOCK // width)
     for start in range(0, DRAWS, at_once):
         yield min(at_once, DRAWS - start)
 
 
-def _statistic(statistic: Statistic, sample: _Sample, draws: Counts) -> Values:
+def evaluate(statistic: Statistic, sample: Gathered, draws: Counts) -> Values:
     """Return a statistic for each row of `draws`, shape (rows, groups): how often each group is in it.
 
     Percentiles are those of `fader.metrics.percentile`. A row without any value gives nan.
@@ -236,7 +237,7 @@ def _statistic(statistic: Statistic, sample: _Sample, draws: Counts) -> Values:
     return np.where(total > 0, found, np.nan)
 
 
-def _place(sample: _Sample, draws: Counts, rank: Counts) -> Counts:
+def _place(sample: Gathered, draws: Counts, rank: Counts) -> Counts:
     """Return, for each row, where in the sorted values the one of that rank (from 0) is: by halving, all rows at once."""
     low = np.zeros(len(draws), np.int64)
     high = np.full(len(draws), len(sample.values) - 1)
@@ -256,7 +257,7 @@ def mann_whitney(before: Sequence[float], after: Sequence[float]) -> float | Non
     count = len(before)
     if not before or not after:
         return None
-    ranks, sizes = _double_ranks(np.asarray([*before, *after], dtype=np.float64))
+    ranks, sizes = double_ranks(np.asarray([*before, *after], dtype=np.float64))
     total = len(ranks)
     observed = abs(2 * int(ranks[:count].sum()) - 2 * count * (total + 1))  # four times the distance from its mean
     if total <= EXACT:
@@ -272,7 +273,7 @@ def smallest_p(before: int, after: int) -> float:
     return min(1.0, 2 / math.comb(before + after, before))
 
 
-def _double_ranks(values: Values) -> tuple[Counts, Counts]:
+def double_ranks(values: Values) -> tuple[Counts, Counts]:
     """Return twice the mean rank of each value (a whole number), and the sizes of the groups of equal values."""
     _, group, sizes = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(sizes)

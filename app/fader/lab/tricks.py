@@ -72,7 +72,7 @@ def acceptance(record: Record) -> Iterator[Finding]:
             )
             yield objection("acceptance", said)
             break
-    drafted = [one for one in record.compared if one.stats.drafted]
+    drafted = [one for one in record.compared if one.stats.drafted and not record.manifest.left_out]
     looping = [one for one in drafted if _repeated(one.stats.ids) > LOOPING]
     if looping and 2 * len(looping) >= len(drafted):
         yield doubt(

@@ -38,12 +38,14 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     high: float
     """95 % interval of the ratio, by bootstrap."""
     p: float | None = None
-    """Mann-Whitney U, two-sided, with ties; for the median only."""
+    """Two-sided: Wilcoxon's signed ranks of the rounds' ratios, for tails a test that swaps the sides of rounds."""
     aa: float | None = None
     """The same ratio where both sides had the baseline's settings."""
     aa_low: float | None = None
     aa_high: float | None = None
     verdict: Verdict = ""
+    doubt: str = ""
+    """Why it is not called better or worse."""
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):

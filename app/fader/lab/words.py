@@ -34,7 +34,11 @@ def conclusion(manifest: Manifest, figures: Sequence[Figure], about: dict[str, s
         said = f"helps the middle and hurts the tail: it {told(gain)}, but {told(loss)}"
     elif not found:
         verb = "makes" if len(manifest.variables) == 1 else "make"
-        said = f"{verb} no difference to TTFT, TPOT, ITL or E2E that can be told from noise{_nearest(figures)}"
+        said = (
+            f"was run too few times to tell what it does from noise{_nearest(figures)}"
+            if _too_few(figures)
+            else f"{verb} no difference to TTFT, TPOT, ITL or E2E that can be told from noise{_nearest(figures)}"
+        )
     else:
         gains, losses = _leading(found, True), _leading(found, False)
         said = ", ".join(map(told, gains[:2] or losses[:2])) + (f", but {told(losses[0])}" if gains and losses else "")
@@ -62,11 +66,20 @@ def _leading(found: Sequence[Claim], better: bool) -> list[Claim]:
     return sorted(chosen.values(), key=found.index)
 
 
+def _too_few(figures: Sequence[Figure]) -> bool:
+    """Whether no figure could have carried a claim."""
+    doubts = [one.doubt for figure in figures if figure.metric in MAIN and not figure.case for one in figure.compared]
+    return bool(doubts) and all(doubt.startswith("too few") for doubt in doubts)
+
+
 def _nearest(figures: Sequence[Figure]) -> str:
     tpot = find(figures, "tpot_ms")
     compared = statistic(tpot, "p50") if tpot else None
     return (
-        f" (TPOT × {compared.ratio:.3f}, 95 % interval {compared.low:.3f} to {compared.high:.3f})" if compared else ""
+        f" (TPOT × {compared.ratio:.3f}, 95 % interval {compared.low:.3f} to {compared.high:.3f}"
+        + (f"; {compared.doubt})" if compared.doubt.startswith("too few") else ")")
+        if compared
+        else ""
     )
 
 

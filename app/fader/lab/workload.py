@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import fader_profiles
 import msgspec
+from fader_backends.base import Role
 from fader_backends.errors import BadValue, UnknownName
 from msgspec import Meta
 
@@ -27,11 +28,20 @@ FIRST_ROUND = 101
 WARM_UP = "warm-up"
 
 
+class Said(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message of a conversation that had begun."""
+
+    role: Role
+    content: str
+
+
 class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One conversation. Each round holds it once per side."""
 
     name: str
     system: str = ""
+    before: list[Said] = []
+    """What was said before the first turn, replies included."""
     turns: Annotated[list[str], Meta(min_length=1)]
     """What the person says, one after the other; the replies are the model's own."""
     again: bool = False
@@ -67,7 +77,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     summary: str = ""
     output: Annotated[int, Meta(ge=1)] = 64
     """Tokens of each reply; end tokens are ignored, so that all are as long."""
-    rounds: Annotated[int, Meta(ge=1)] = 5
+    rounds: Annotated[int, Meta(ge=1)] = 10
     """Repetitions on each side."""
     settings: dict[str, str | bool | int | float] = {}
     """What both sides need, such as `kv_cache.length = 1024`."""

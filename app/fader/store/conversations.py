@@ -16,7 +16,7 @@ from typing import Any
 from fader_backends.base import Role
 from fader_backends.errors import StoreError, UnknownName
 
-from . import branches, odds, owner, rows, search
+from . import branches, kept, owner, rows, search
 from .comparisons import Comparisons
 from .database import guarded, open_database, suspect
 from .values import Conversation, Hit, Node, Twig, clean, pack_ids, title_of, to_micros
@@ -215,18 +215,31 @@ class Store(Comparisons):
             hits.append(Hit(conversation=found, node=node.id, role=node.role, snippet=match.snippet))
         return hits
 
-    # --- what tokens were chosen from ---------------------------------------------------------------------------------
+    # --- kept beside replies ------------------------------------------------------------------------------------------
 
     def keep_odds(self, node: int, data: bytes, budget: int) -> None:
         """Keep what a reply's tokens were chosen from; the oldest of all make room where `budget` bytes are not enough."""
-        with self._writing() as db:
-            if db.execute("SELECT 1 FROM message WHERE id = ?", (node,)).fetchone():
-                odds.put(db, node, data, budget)
+        self._keep("odds", node, data, budget)
 
     def odds(self, node: int) -> bytes | None:
         """Return what is kept of a reply's tokens."""
         with self._lock, guarded(self._path):
-            return odds.get(self._db, node)
+            return kept.get(self._db, "odds", node)
+
+    def keep_events(self, node: int, data: bytes, budget: int) -> None:
+        """Keep the events of a reply's turn; as `keep_odds`."""
+        self._keep("events", node, data, budget)
+
+    def events(self, conversation: str, most: int) -> list[tuple[int, bytes]]:
+        """Return the last replies of a conversation whose turns are kept, on all branches, the latest first."""
+        query = "SELECT e.message, e.data FROM events e JOIN message m ON m.id = e.message WHERE m.conversation = ?"
+        found = self._read(f"{query} ORDER BY e.message DESC LIMIT ?", (conversation, most))
+        return [(message, bytes(data)) for message, data in found]
+
+    def _keep(self, table: kept.Table, node: int, data: bytes, budget: int) -> None:
+        with self._writing() as db:
+            if db.execute("SELECT 1 FROM message WHERE id = ?", (node,)).fetchone():
+                kept.put(db, table, node, data, budget)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

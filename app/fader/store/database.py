@@ -17,7 +17,7 @@ from fader_backends.errors import StoreError
 
 from ..paths import make_folder
 
-SCHEMA = 2
+SCHEMA = 3
 WAIT_S = 10.0
 """How long a writer waits for another process's write."""
 CHECKED_BYTES = 16 * 2**20
@@ -49,6 +49,7 @@ CREATE INDEX message_streaming ON message (id) WHERE state = 'streaming';
 
 _STEPS = {
     1: "CREATE TABLE odds (message INTEGER PRIMARY KEY REFERENCES message(id) ON DELETE CASCADE, data BLOB NOT NULL)",
+    2: "CREATE TABLE events (message INTEGER PRIMARY KEY REFERENCES message(id) ON DELETE CASCADE, data BLOB NOT NULL)",
 }
 """Version -> what makes the next one of it."""
 

@@ -72,7 +72,7 @@ class FaderApp(Talk):
         self.frames, self.cost = Frames(self.draw), ScreenCost()
         self.transcript = Transcript()
         self.prompt = Prompt(self.memory.draft)
-        self.side = Side(self.show_state, self.adjust)
+        self.side = Side(self.show_state, self.adjust, self.thrown)
         self.chat: Chat | None = None
         self.engine: RunningEngine | None = None
         self.viewed: Turn | None = None
@@ -166,6 +166,7 @@ class FaderApp(Talk):
         elif self.resume:
             self.notify("There is no earlier conversation yet: this is a new one.", markup=False)
         self.show_title()
+        self.watch_chat()
         self.engine.start()
         self.look_ahead()
 
@@ -174,12 +175,14 @@ class FaderApp(Talk):
     def turn_began(self, turn: Turn) -> None:
         """Show the question and a window for the reply."""
         self.cost.begin()
+        self.gate_begins(turn)
         self.call_later(self.begin_view, turn)
         self.frames.wake()
 
     def turn_ended(self, turn: Turn) -> None:
         """Put the whole reply in place of the running one."""
         self.call_later(self.end_view, turn)
+        self.gate_ends(turn)
 
     def path_changed(self) -> None:
         """Show the messages of another conversation or branch."""
@@ -222,7 +225,7 @@ class FaderApp(Talk):
         if numbers.finish_reason != "failed" or numbers.output_tokens:
             self.numbers = numbers
         whole = numbers.finish_reason in ("end", "stop", "length")
-        self.side.show_numbers(numbers, self.cost.readings(), whole)
+        self.side.show_numbers(numbers, self.cost.readings(), turn.stats if whole else None)
         self.count_versions()
         if numbers.finish_reason == "context":
             step = "Start a new chat (Ctrl+N), edit the last message (Up), or give kv_cache a longer context (F2)."
@@ -240,7 +243,7 @@ class FaderApp(Talk):
             await self.transcript.show(nodes)
             self.count_versions()
             if self.numbers is not None:
-                self.side.show_numbers(self.numbers, (), False)
+                self.side.show_numbers(self.numbers, (), None)
         self.show_title()
         self.show_empty()
         self.show_state()
@@ -280,7 +283,8 @@ class FaderApp(Talk):
             if events:
                 self.call_after_refresh(self.cost.painted, events[-1].at_ns)
             self.numbers = turn.stats.numbers()
-            self.side.show_numbers(self.numbers, self.cost.readings(), False)
+            self.side.show_numbers(self.numbers, self.cost.readings(), None)
+            self.gate_looks(turn)
             self.show_context()
 
     def shut(self) -> None:

@@ -78,6 +78,15 @@ COMMANDS: dict[str, Command] = {
     "numbers": Command("Show or hide the numbers", lambda app, _: app.action_numbers()),
     "why": Command("What each mechanism saved and cost in the last turn", lambda app, _: _why(app)),
     "ops": Command("What one token costs in operators and kernels", lambda app, _: _ops(app)),
+    "breakdown": Command(
+        "Where time went before the last switch, and since (F5)", lambda app, _: app.action_breakdown()
+    ),
+    "bundle": Command(
+        "Evidence of the last two turns that differ in one setting; `with text`: words too",
+        lambda app, t: app.bundle(t),
+    ),
+    "watch": Command("Limit the chat is held to, such as itl_p95 <= 60 ms; or off", lambda app, t: app.set_watch(t)),
+    "record": Command("Keep turns' events for bundles: on or off", lambda app, t: app.record(t)),
     "compare": Command("Ask under several settings, side by side (F4)", _compare),
     "profile": Command("Use another profile", lambda app, name: app.use_profile(name), "NAME"),
     "save": Command("Save the switches as a profile", lambda app, name: app.save_profile(name), "NAME"),
@@ -129,6 +138,14 @@ def palette(app: Talk) -> Iterator[SystemCommand]:
     yield SystemCommand("Numbers", "Show or hide the numbers (F3)", app.action_numbers)
     yield SystemCommand("Why", "What each mechanism saved and cost in the last turn (/why)", lambda: _why(app))
     yield SystemCommand("Operators", "What one token costs in operators and kernels (/ops)", lambda: _ops(app))
+    yield SystemCommand("Breakdown", "Where time went before the last switch, and since (F5)", app.action_breakdown)
+    yield SystemCommand(
+        "Bundle", "Evidence of the last two turns, without their words (/bundle)", lambda: app.bundle("")
+    )
+    yield SystemCommand("Bundle with text", "The same, prompt and replies included", lambda: app.bundle("with text"))
+    if (chat := app.chat) is not None:
+        verb = "off" if chat.board.profile.record_mib else "on"
+        yield SystemCommand(f"Recording {verb}", "Events of turns, for bundles (/record)", lambda: app.record(verb))
     yield SystemCommand("Side by side", "Ask one question under several settings (F4)", app.action_compare)
     board = app.board
     if board is not None:

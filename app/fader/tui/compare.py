@@ -6,8 +6,12 @@ Knows readings, not the screen.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from fader_plugins.turn import Reading
+
+if TYPE_CHECKING:
+    from ..metrics import Stats
 
 
 class Comparison:
@@ -16,15 +20,22 @@ class Comparison:
     def __init__(self) -> None:
         self.last: dict[str, Reading] = {}
         self.before: dict[str, Reading] = {}
+        self.turn: Stats | None = None
+        """The turn of `last`."""
+        self.turn_before: Stats | None = None
+        """The turn of `before`."""
+        self.pair: tuple[Stats | None, Stats | None] = (None, None)
+        """The turns whose change was drawn last: before, and then."""
 
-    def turned(self, readings: Sequence[Reading]) -> None:
-        """Take in the readings of a turn that came to its end; stopped and failed turns are not given."""
-        self.last = {reading.key: reading for reading in readings}
+    def turned(self, readings: Sequence[Reading], turn: Stats | None = None) -> None:
+        """Take in a turn that came to its end, and its readings; stopped and failed turns are not given."""
+        self.last, self.turn = {reading.key: reading for reading in readings}, turn
+        self.pair = self.turn_before, turn
 
     def switched(self) -> None:
         """Note that a switch or setting was changed now."""
         if self.last:
-            self.before = self.last
+            self.before, self.turn_before = self.last, self.turn
 
     def change(self, reading: Reading) -> tuple[str, str]:
         """Return the change as text, and whether it is good, bad or neither."""

@@ -56,6 +56,10 @@ KEYS: list[Section] = [
         [
             ("F2", "rack: switches and settings; once more hides it"),
             ("F3", "numbers"),
+            (
+                "F5",
+                "breakdown: parts of TTFT and of a step, before the last switch and now; so does a click on the numbers",
+            ),
             ("Ctrl+P", "all commands, by name"),
             ("Ctrl+N", "new chat"),
             ("Ctrl+R", "earlier chats, with search"),

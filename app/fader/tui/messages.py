@@ -126,9 +126,11 @@ class Question(Static):
 class Answer(Vertical):
     """A reply: plain at first, Markdown once settled."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, remark: str = "") -> None:
         super().__init__(classes="said answer")
         self.node = node
+        self.remark = remark
+        """A line below it that is Fader's."""
         self.settled = False
         self.version = ""
 
@@ -139,6 +141,8 @@ class Answer(Vertical):
         line = Static(self._foot(), markup=False, classes=f"foot -{kind or 'muted'}")
         line.display = bool(self._foot())
         yield line
+        if self.remark:
+            yield Static(Content(f"⚠ {clean(self.remark)}"), markup=False, classes="remark")
 
     def count(self, count: tuple[int, int] | None) -> None:
         """Show which version this is."""

@@ -12,6 +12,7 @@ from fader_plugins.turn import Reading
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -32,6 +33,9 @@ class Overlay(Widget):
         f"overlay--{name}" for name in ("muted", "value", "doubtful", "good", "bad")
     }
 
+    class Asked(Message):
+        """Somebody wants to know where a change comes from."""
+
     def __init__(self) -> None:
         super().__init__(id="overlay")
         self.cells: list[Cells] = [("no turn yet", "", "", "muted")]
@@ -51,6 +55,10 @@ class Overlay(Widget):
         for y, (before, after) in enumerate(zip(old, self.cells, strict=True)):
             if before != after:
                 self.refresh(self._changed(y, before, after))
+
+    def on_click(self) -> None:
+        """Ask for what is behind the numbers."""
+        self.post_message(self.Asked())
 
     def _rows(self, label: str, value: str, change: str, style: str) -> list[Cells]:
         """Return one row, or two where a long value needs one of its own."""

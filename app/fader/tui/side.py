@@ -25,6 +25,7 @@ from .rack import Rack
 if TYPE_CHECKING:
     from fader_plugins.calls import Hooks
 
+    from ..metrics import Stats
     from ..switchboard import Switchboard
 
 HINT = "F2 brings the keys here. Each switch and setting then says here what it does, and when a change acts."
@@ -34,12 +35,19 @@ HEADING = "Rack        Space on/off  ←→ set  ⏎ type"
 class Side(Vertical):
     """The column with rack and numbers. Empty until `open`."""
 
-    def __init__(self, changed: Callable[[], None], adjusted: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        changed: Callable[[], None],
+        adjusted: Callable[[str, str], None],
+        thrown: Callable[[str, Any, Any], None] = lambda *_: None,
+    ) -> None:
         super().__init__(id="side")
         self.changed = changed
         """Called after a switch or setting was changed."""
         self.adjusted = adjusted
         """Called with plugin and key after a setting was changed."""
+        self.thrown = thrown
+        """Called with `plugin` or `plugin.key`, and its value before and after, when it was changed."""
         self.board: Switchboard | None = None
         self.comparison = Comparison()
         self.faults: dict[str, str] = {}
@@ -55,7 +63,7 @@ class Side(Vertical):
             yield self.rack
             yield Static("", id="rack-help", markup=False)
         with Vertical(id="numbers-part"):
-            yield Static("Numbers".ljust(29) + "since switch", classes="heading", markup=False)
+            yield Static("Numbers    F5 breakdown".ljust(29) + "since switch", classes="heading", markup=False)
             yield self.overlay
 
     def open(self, board: Switchboard) -> None:
@@ -82,14 +90,20 @@ class Side(Vertical):
         board = self._board()
         if on and (why := self._reason(name)) is not None:
             raise BadValue(f"Plugin {name!r} cannot be used.", why)
+        before = board.states[name].on if name in board.states else None
         board.switch(name, on)
+        self.thrown(name, before, on)
         self._acted()
 
-    def set_value(self, name: str, key: str, value: Any) -> None:
-        """Change a setting. Raises FaderError."""
-        self._board().set(name, key, value)
+    def set_value(self, name: str, key: str, value: Any, live: bool = True) -> None:
+        """Change a setting; not `live`: a running reply goes on without it. Raises FaderError."""
+        board = self._board()
+        before = board.states[name].settings.get(key) if name in board.states else None
+        board.set(name, key, value)
+        self.thrown(f"{name}.{key}", before, board.states[name].settings[key])
         self._acted()
-        self.adjusted(name, key)
+        if live:
+            self.adjusted(name, key)
 
     def _acted(self) -> None:
         self.comparison.switched()
@@ -150,12 +164,12 @@ class Side(Vertical):
             self.hooks = Hooks(self.board.registry, enabled, self.fault)
         return self.hooks.readings(numbers)
 
-    def show_numbers(self, numbers: Numbers, extra: Sequence[Reading], whole: bool) -> None:
-        """Draw the numbers. `whole`: the turn came to its end, so later ones are compared with it."""
+    def show_numbers(self, numbers: Numbers, extra: Sequence[Reading], whole: Stats | None) -> None:
+        """Draw the numbers. `whole`: their turn if it came to its end, so that later ones are compared with it."""
         readings = [*self.readings(numbers), *difference(numbers), *extra]
         self.overlay.show(readings, self.comparison)
-        if whole:
-            self.comparison.turned(readings)
+        if whole is not None:
+            self.comparison.turned(readings, whole)
 
 
 def difference(numbers: Numbers) -> list[Reading]:

@@ -17,6 +17,10 @@ from .lines import Lines
 class Switches(Lines):
     """What palette and slash commands do to plugins and profiles."""
 
+    def watch_chat(self) -> None:
+        """Hold the chat against the limits of the profile from now on."""
+        raise NotImplementedError
+
     # --- switches and profiles ----------------------------------------------------------------------------------------
 
     def throw(self, name: str, on: bool) -> None:
@@ -38,6 +42,7 @@ class Switches(Lines):
         self.profile = profile
         side.comparison.switched()
         side.open(chat.board)
+        self.watch_chat()
         self.problem = self.house.problem(profile)
         self.show_title()
         self.show_empty()

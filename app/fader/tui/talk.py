@@ -13,13 +13,13 @@ from textual import events
 from textual.app import SystemCommand
 from textual.screen import Screen
 
-from .actions import Actions
 from .contain import contained
+from .evidence import Evidence
 from .prompt import Prompt
 from .transcript import Transcript
 
 
-class Talk(Actions):
+class Talk(Evidence):
     """Handlers of prompt and transcript."""
 
     # --- messages -----------------------------------------------------------------------------------------------------

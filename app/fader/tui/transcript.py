@@ -69,6 +69,8 @@ class Transcript(VerticalScroll):
     def __init__(self) -> None:
         super().__init__(id="transcript")
         self.counts: dict[int, tuple[int, int]] = {}
+        self.remarks: dict[int, str] = {}
+        """Reply -> a line of Fader's below it."""
         self.nodes: list[Node] = []
         self.first = 0
         self.running: ReplyView | None = None
@@ -113,7 +115,7 @@ class Transcript(VerticalScroll):
     async def end(self, reply: Node, now: bool) -> None:
         """Put the finished reply where the running one was. `now`: make it Markdown at once."""
         stick = self.following
-        answer = Answer(reply)
+        answer = Answer(reply, self.remarks.get(reply.id, ""))
         with self._at_once():
             if self.running is not None:
                 answer.styles.min_height = self.running.styles.height
@@ -153,7 +155,7 @@ class Transcript(VerticalScroll):
                 said.count(counts.get(said.node.id))
 
     def _widget(self, node: Node) -> Said:
-        made = Question(node) if node.role == "user" else Answer(node)
+        made = Question(node) if node.role == "user" else Answer(node, self.remarks.get(node.id, ""))
         made.count(self.counts.get(node.id))
         return made
 

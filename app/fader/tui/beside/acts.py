@@ -192,6 +192,13 @@ class Acts(Screen[str]):
         self.comparer.open(number)
         self.blind = self.differing = False
 
+    def bundle(self, argument: str) -> None:
+        """Make a bundle of the first two columns. Raises FaderError."""
+        from .. import bundling
+
+        words = bundling.with_text(argument, "/bundle")
+        bundling.of_columns(self.host, self.comparer, self.comparer.columns[:2], words)
+
     def export(self, name: str) -> None:
         """Write the comparison to a file. Raises FaderError."""
         path = Path(name).expanduser().absolute()

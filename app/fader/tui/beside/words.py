@@ -78,6 +78,11 @@ COMMANDS: dict[str, tuple[str, str, Callable[[BesideScreen, str], None]]] = {
     ),
     "export": ("FILE", "Write .md, .json or .html", lambda s, text: s.export(text)),
     "open": ("NUMBER", "Open an earlier comparison", lambda s, text: s.open(number(text))),
+    "bundle": (
+        "",
+        "Evidence of columns A and B, timed fairly; /bundle with text: words too",
+        lambda s, text: s.bundle(text),
+    ),
     "fair": ("", "Run one at a time, for timing", lambda s, _: s.action_fair()),
     "blind": ("", "Shuffle and hide which is which", lambda s, _: s.action_blind()),
     "help": ("", "Keys and commands", lambda s, _: s.app.action_help()),  # type: ignore[attr-defined]
