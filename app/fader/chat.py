@@ -138,8 +138,7 @@ class Chat:
             case Finished():
                 if (notice := compiled(turn.stats)) is not None:
                     self.viewer.tell(notice)
-                state = "cancelled" if event.reason == "cancelled" else "complete"
-                self._end(turn, state, event.ids)
+                self._end(turn, "cancelled" if event.reason == "cancelled" else "complete", event.ids)
             case Failed():
                 self._end(turn, "failed", event.ids or tuple(turn.stats.ids))
 

@@ -274,8 +274,7 @@ class Stats(msgspec.Struct, kw_only=True):
         )
         parts = {}
         for name, begin, end in marks:
-            took = span(begin, end)
-            if took is not None:
+            if (took := span(begin, end)) is not None:
                 parts[name] = took - (self.load_ns * MS if name == "encode" else 0.0)
         return parts
 
