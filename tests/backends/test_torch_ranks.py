@@ -18,7 +18,7 @@ from fader_backends.torch_hf.ranked import RankedBackend
 from fader_plugins.testing import check_sessions
 
 pytest.importorskip("accelerate", reason="transformers shares models through it")
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ranks")]  # each start of ranks imports torch in all of them
+pytestmark = pytest.mark.slow
 CONTEXT = ContextSpec(length=256, rows=4, batch=32, threads=2)
 TWO: dict[str, Scalar] = {"split_mode": "tensor", "tensor_split": "1,1", "device": "cpu"}
 IDS = [5 + 7 * place * place % 250 for place in range(60)]
