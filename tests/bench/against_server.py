@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,6 +15,10 @@ from tests.bench.prefill import FOLLOW_UP, REPLY, TOKENS, question
 from tests.bench.sides import LENGTH, THREADS, Local, local, model
 
 COUNT = 256
+REST_S = 1.0
+"""Until threads that wait awake and the writer of states have come to rest, on both sides."""
+MANNERS = ("Briefly now:", "Gently now:", "Firmly now:", "Slowly now:")
+"""How the second turn begins, so that nothing of it is known from the one before."""
 STORY = "Tell me a long story about a lighthouse keeper who finds a map."
 LIKE_IT = "Tell me a long story about a village baker who loses a ring."
 
@@ -28,27 +33,35 @@ def both() -> Iterator[tuple[Local, LlamaServer]]:
 
 def turn2(options: Options) -> Outcome:
     """Compare the TTFT of turn 2 for the same ids, both having kept turn 1."""
-    pairs = options.pairs(7, 2)
+    pairs = options.pairs(14, 4)
     kept: dict[str, list[int]] = {"a": [], "b": []}
-    prompts: dict[int, tuple[list[int], list[int]]] = {}
+    begun: dict[int, list[Message]] = {}
+    prompts: dict[int, list[int]] = {}
     own: list[float] = []
     with both() as (engine, server):
 
-        def ours(number: int) -> float:
+        def first_turn(number: int) -> list[Message]:
+            """Have a first turn in both caches; it serves several second turns, so that these can follow each other at once."""
             first = question(engine, number + 200)
             reply = engine.ask(first, REPLY)
-            second = [*first, Message("assistant", reply.text, reply.ids), Message("user", FOLLOW_UP)]
+            server.stream([*engine.prompt_ids(first), *reply.ids[:-1]], 1)  # the last one was never evaluated
+            return [*first, Message("assistant", reply.text, reply.ids)]
+
+        def ours(number: int) -> float:
+            group, place = divmod(number, len(MANNERS))
+            if group not in begun:
+                begun[group] = first_turn(group)
+            second = [*begun[group], Message("user", f"{MANNERS[place]} {FOLLOW_UP}")]
+            time.sleep(REST_S)
             numbers = engine.ask(second, 1).numbers
-            held = [*engine.prompt_ids(first), *reply.ids[:-1]]  # the last one was never evaluated
-            prompts[number] = (held, engine.prompt_ids(second))
+            prompts[number] = engine.prompt_ids(second)
             kept["a"].append(numbers.reused_tokens or 0)
             assert numbers.ttft_ms is not None
             return numbers.ttft_ms
 
         def theirs(number: int) -> float:
-            before, after = prompts[number]
-            server.stream(before, 1)
-            found = server.stream(after, 1)
+            time.sleep(REST_S)
+            found = server.stream(prompts[number], 1)
             kept["b"].append(found.reused)
             own.append(found.server_ms)
             return found.ttft_ms
@@ -62,7 +75,7 @@ def turn2(options: Options) -> Outcome:
         b,
         f"turn 1 of {TOKENS} tokens and a reply of {REPLY} are in both caches, then turn 2 with the same ids; a from "
         f"submitting to the first token id, b from sending the request to the first streamed token over loopback; {about}; "
-        f"another prompt each run; {said}",
+        f"another prompt every {len(MANNERS)} runs, another second turn each, {REST_S:g} s of rest before every run; {said}",
         [reused, inner],
     )
 

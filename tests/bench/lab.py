@@ -36,8 +36,8 @@ from tests.bench.harness import Options, Outcome, alternate
 from tests.bench.sides import CONTEXT, LENGTH, NOW, SAMPLER, THREADS, model
 
 SLOWER = 0.10
-ROUNDS, SELF_ROUNDS = 10, 4
-"""Of the comparison, and of the baseline against itself before it."""
+AA_ROUNDS, PLANTED_ROUNDS, SELF_ROUNDS = 10, 16, 4
+"""Of the comparisons, and of the baseline against itself before them."""
 AA_TOKENS, PLANTED_TOKENS = 8, 16
 DECODE = ("tpot_ms", "itl_ms")
 TURNS, TOKENS = 100, 128
@@ -132,7 +132,7 @@ def lab_aa(options: Options) -> Outcome:
     with real() as lab:
         load = short("chat", lab, AA_TOKENS)
         for number in range(runs):
-            found = report.build(lab.run(lab.same(load, ROUNDS, number * 100)))
+            found = report.build(lab.run(lab.same(load, AA_ROUNDS, number * 100)))
             claims = claims_of(found.figures)
             wrong += bool(claims)
             said += [f"run {number}: {words.told(claim)}" for claim in claims]
@@ -141,7 +141,7 @@ def lab_aa(options: Options) -> Outcome:
         [float(wrong)],
         None,
         f"runs of `chat` whose sides differ in nothing and that claim a difference in TTFT, TPOT, ITL or E2E, of {runs}; "
-        f"{ROUNDS} rounds, {AA_TOKENS} tokens, {THREADS} threads",
+        f"{AA_ROUNDS} rounds, {AA_TOKENS} tokens, {THREADS} threads",
         said,
     )
 
@@ -152,7 +152,9 @@ def lab_planted(options: Options) -> Outcome:
     with real(SLOW) as lab:
         load = short("chat", lab, PLANTED_TOKENS)
         for number in range(runs):
-            wanted = msgspec.structs.replace(lab.experiment(load, f"slow.share={SLOWER}", ROUNDS), seed=number * 100)
+            wanted = msgspec.structs.replace(
+                lab.experiment(load, f"slow.share={SLOWER}", PLANTED_ROUNDS), seed=number * 100
+            )
             figures = report.build(lab.run(wanted)).figures
             claims = [one for one in claims_of(figures) if one.figure.metric in DECODE and not one.better]
             missed += not claims
@@ -168,7 +170,7 @@ def lab_planted(options: Options) -> Outcome:
         [float(missed)],
         None,
         f"runs of `chat` in which a plugin waits awake for a tenth of each step's time and no slower decoding (TPOT or ITL) is "
-        f"claimed, of {runs}; {ROUNDS} rounds, {PLANTED_TOKENS} tokens, {THREADS} threads; ratio of those found: {ratio} "
+        f"claimed, of {runs}; {PLANTED_ROUNDS} rounds, {PLANTED_TOKENS} tokens, {THREADS} threads; ratio of those found: {ratio} "
         "(median)",
     )
 

@@ -108,15 +108,19 @@ class Tiers:
         def option(tier: str, at: int, length: int, bring: Callable[[Session], bool]) -> Option:
             return Option(at - START - length * PRICES[tier], at, length, tier, bring)
 
-        for at, length, row in self.live.nearest(place, wanted) if budgets.rows else ():
+        def pays(tier: str) -> bool:
+            """Whether the whole of `wanted` from there would serve better; where not, nothing there is looked at."""
+            return len(wanted) * (1 - PRICES[tier]) - START > own
+
+        for at, length, row in self.live.nearest(place, wanted) if budgets.rows and pays("live") else ():
             if at <= own:
                 break
             yield option("live", at, length, partial(self._from_row, row, at == length))
-        for at, length, state in self.memory.nearest(place, wanted) if budgets.memory else ():
+        for at, length, state in self.memory.nearest(place, wanted) if budgets.memory and pays("memory") else ():
             if at <= own:
                 break
             yield option("memory", at, length, partial(self._from_memory, state))
-        for at, length, name in self.disk.nearest(place, wanted) if budgets.disk else ():
+        for at, length, name in self.disk.nearest(place, wanted) if budgets.disk and pays("disk") else ():
             if at <= own:
                 break
             yield option("disk", at, length, partial(self._from_disk, place, name, budgets.memory))
