@@ -54,6 +54,21 @@ def test_the_next_turn_and_regenerating_reuse_the_session(talk: Talk, kept: str)
     assert talk.note == ""
 
 
+def test_where_the_session_has_nearly_all_the_disk_is_not_looked_at(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk.set(**CACHES["disk"])
+    begun = talk.say([user(LONG)])
+    looked: list[int] = []
+    nearest = Folder.nearest
+    monkeypatch.setattr(Folder, "nearest", lambda *asked: (looked.append(1), nearest(*asked))[1])
+    monkeypatch.setattr(talk.tiers, "keep", lambda *_: None)
+    talk.say([*begun, user("more")])
+    assert (talk.reused[1], looked) == ("session", [])
+    talk.say([user("something else " + LONG)])
+    assert looked
+
+
 @pytest.mark.parametrize("kept", [name for name in CACHES if name != "session only"])
 def test_switching_branches_finds_both_again(talk: Talk, kept: str) -> None:
     talk.set(**CACHES[kept])
