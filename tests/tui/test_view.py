@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -174,6 +175,17 @@ async def test_themes(tmp_path: Path) -> None:
         assert "x = 1" in scene.text()
     async with stage(tmp_path) as scene:
         assert not scene.app.current_theme.dark
+
+
+async def test_python_looks_for_circles_again_when_the_screen_stands(tmp_path: Path) -> None:
+    gc.disable()  # as `fader.tui.start` does
+    try:
+        async with stage(tmp_path):
+            assert gc.isenabled()
+            assert gc.get_freeze_count() > 0
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 async def test_a_missing_model_is_said_in_the_empty_chat(tmp_path: Path) -> None:

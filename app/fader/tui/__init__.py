@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from typing import TYPE_CHECKING
@@ -14,8 +15,16 @@ if TYPE_CHECKING:
     from ..profiles import Profile
 
 
+def stands() -> None:
+    """Once all of the screen is there, let Python look for circles again; what stands by now is never looked through."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
+
+
 def start(paths: Paths, profile: Profile, model: str | None = None, resume: bool = False) -> int:
     """Run the chat until it is left; return the exit code. `model` replaces the profile's."""
+    gc.disable()  # opening makes many objects, which nearly all stay: see `stands`
     import msgspec
 
     from .app import FaderApp

@@ -17,7 +17,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
-from . import bars, theme
+from . import bars, stands, theme
 from .bars import Bar
 from .contain import contained
 from .frames import Frames
@@ -114,12 +114,11 @@ class FaderApp(Talk):
     def open_rest(self) -> None:
         """Open the conversations, start the engine, and send what was typed meanwhile."""
         self.open_chat()
+        stands()
         early, self.early = self.early, None
+        take = self.prompt.give_back if self.chat is None else self.submit
         for text in early or ():
-            if self.chat is None:
-                self.prompt.give_back(text)
-            else:
-                self.submit(text)
+            take(text)
         self.show_state()
 
     @contained

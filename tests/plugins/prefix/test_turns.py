@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
@@ -12,6 +12,8 @@ from fader_backends.base import Message
 from fader_backends.echo import EchoSession
 from fader_backends.errors import NotSupported, OutOfMemory
 from fader_plugins.prefix.folder import Folder
+from fader_plugins.prefix.radix import Found, Ids
+from fader_plugins.prefix.shelf import Place
 from fader_plugins.registry import Registry
 
 from .conftest import CACHES, LONG, NOW, Talk, user
@@ -59,9 +61,14 @@ def test_where_the_session_has_nearly_all_the_disk_is_not_looked_at(
 ) -> None:
     talk.set(**CACHES["disk"])
     begun = talk.say([user(LONG)])
-    looked: list[int] = []
+    looked: list[Ids] = []
     nearest = Folder.nearest
-    monkeypatch.setattr(Folder, "nearest", lambda *asked: (looked.append(1), nearest(*asked))[1])
+
+    def spy(self: Folder, place: Place, tokens: Ids) -> Iterator[Found[str]]:
+        looked.append(tokens)
+        return nearest(self, place, tokens)
+
+    monkeypatch.setattr(Folder, "nearest", spy)
     monkeypatch.setattr(talk.tiers, "keep", lambda *_: None)
     talk.say([*begun, user("more")])
     assert (talk.reused[1], looked) == ("session", [])
