@@ -83,6 +83,17 @@ class Extension(NamedTuple):
     tokens: Sequence[int]
     rows: int
     """0 to len(tokens)."""
+    best: int = 0
+    """The caller needs no more than so many of each row's largest scores; 0: all. A backend may give all anyway."""
+
+
+class Best(NamedTuple):
+    """The largest scores of one position, best first, of equal ones the lower token; where scores lie on a device, it
+    finds them, and the others stay there.
+    """
+
+    tokens: list[int]
+    scores: list[float]
 
 
 class SessionState(msgspec.Struct, frozen=True):
@@ -189,12 +200,12 @@ class Backend(Protocol):
         """Return an empty session. Raises OutOfMemory when all `context.rows` are open."""
         ...
 
-    def evaluate(self, work: Sequence[Extension]) -> list[Scores]:
+    def evaluate(self, work: Sequence[Extension]) -> Sequence[Scored]:
         """Run several sessions in one call, at most `context.batch` tokens together; scores per extension, in order.
 
-        The scores are only lent: the next evaluation, by this call or a session's, may overwrite them. They are as the
-        model left them, NaN included, which the sampler refuses. All or nothing: on ContextFull, OutOfMemory or
-        Interrupted every session is as it was before.
+        They are `Best` only where an extension asks for no more. They are only lent: the next evaluation, by this call
+        or a session's, may overwrite them. They are as the model left them, NaN included, which the sampler refuses.
+        All or nothing: on ContextFull, OutOfMemory or Interrupted every session is as it was before.
         """
         ...
 
@@ -234,6 +245,9 @@ class Backend(Protocol):
         """Free context and model. Closing twice is fine."""
         ...
 
+
+Scored: TypeAlias = "Scores | list[Best]"
+"""What one extension's rows came to: an array of all scores, or each row's largest."""
 
 Progress: TypeAlias = Callable[[float], bool]
 """Called with 0..1 while a model loads; returning False stops the load with Interrupted."""

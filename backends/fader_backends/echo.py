@@ -126,10 +126,10 @@ class EchoBackend:
 
     def evaluate(self, work: Sequence[Extension]) -> list[Scores]:
         """See `Backend.evaluate`."""
-        total = sum(len(tokens) for _, tokens, _ in work)
+        total = sum(len(tokens) for _, tokens, *_ in work)
         if total > self.context.batch:
             raise ValueError(f"{total} tokens in one call, at most {self.context.batch} allowed")
-        for session, tokens, _ in work:
+        for session, tokens, *_ in work:
             if len(session.tokens) + len(tokens) > self.context.length:
                 raise ContextFull(
                     f"The context of {self.context.length} tokens is full.",
@@ -140,7 +140,7 @@ class EchoBackend:
         if self.stopped.is_set():
             raise Interrupted
         scores = []
-        for session, tokens, rows in work:
+        for session, tokens, rows, _ in work:
             assert isinstance(session, EchoSession)
             session.tokens.extend(tokens)
             count = len(session.tokens)

@@ -18,7 +18,7 @@ import numpy as np
 from fader_backends.base import Backend, ContextSpec, Extension, Loader, Message, ModelSpec, Scores
 from fader_backends.errors import ContextFull, Interrupted, NotSupported, OutOfMemory, UsageError
 
-from .testing import CLOCK, assert_equal, check_injection, check_sessions
+from .testing import CLOCK, assert_equal, check_best, check_injection, check_sessions, scored
 
 TEXT = "The keeper of the light counted the boats that came in before the storm, and wrote their names down. "
 
@@ -109,10 +109,16 @@ def rows_of_one_call_do_not_meet(subject: Subject) -> None:
             length = len(session.tokens)
             alone.append(session.extend(tokens, rows))
             session.rewind(length)
-        together = backend.evaluate([Extension(one, p[1], p[2]) for one, p in zip(sessions, plan, strict=True)])
+        together = scored(backend, [Extension(one, p[1], p[2]) for one, p in zip(sessions, plan, strict=True)])
         for place, (one, other) in enumerate(zip(together, alone, strict=True)):
             assert_equal(one, other, f"of row {place} in company", subject.tolerance)
             assert list(sessions[place].tokens) == [*plan[place][0], *plan[place][1]]
+
+
+def the_best_scores_are_those_of_the_row(subject: Subject) -> None:
+    """Who asks for the best few gets them, or the whole row."""
+    with opened(subject) as backend:
+        check_best(backend, subject.ids(backend, 12), subject.tolerance)
 
 
 def forks_go_their_own_ways(subject: Subject) -> None:
@@ -272,6 +278,7 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
         state_equals_a_fresh_evaluation,
         scores_are_rows_asked_for,
         rows_of_one_call_do_not_meet,
+        the_best_scores_are_those_of_the_row,
         forks_go_their_own_ways,
         a_full_context_evaluates_nothing,
         rows_run_out_and_come_back,

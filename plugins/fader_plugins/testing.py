@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import product
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
-from fader_backends.base import Backend, Extension, Message, Scores, Session
+from fader_backends.base import Backend, Best, Extension, Message, Scores, Session
 
 from .turn import AnyEvent, Begun, Failed, Finished, GenerationRequest, RequestDraft, Restored, Token
 
@@ -26,6 +26,13 @@ def feed(session: Session, tokens: Sequence[int], chunk: int) -> Scores:
     for start in range(0, len(tokens), chunk):
         scores = session.extend(tokens[start : start + chunk], 1)
     return scores
+
+
+def scored(backend: Backend, work: Sequence[Extension]) -> list[Scores]:
+    """Evaluate in one call, for all scores; that is what must come, since no extension may do without."""
+    found = backend.evaluate(work)
+    assert all(isinstance(one, np.ndarray) for one in found), "whole rows were asked for"
+    return cast("list[Scores]", list(found))
 
 
 def assert_equal(one: Scores, other: Scores, what: str, tolerance: float = 0.0) -> None:
@@ -68,7 +75,7 @@ def check_sessions(backend: Backend, tokens: Sequence[int], chunk: int = 32, tol
     scores: list[Scores] = []
     for start in range(0, half, chunk // 2):
         part = tokens[start : min(start + chunk // 2, half)]
-        scores = backend.evaluate([Extension(row, part, 1) for row in rows])
+        scores = scored(backend, [Extension(row, part, 1) for row in rows])
     for row, one in zip(rows, scores, strict=True):
         assert_equal(one, want_half, "with two rows in one batch", tolerance)
         row.close()
@@ -80,6 +87,18 @@ def check_sessions(backend: Backend, tokens: Sequence[int], chunk: int = 32, tol
     singly = [fresh.extend([token], 1) for token in guess]
     assert_equal(drafted, np.concatenate(singly), "of several drafted positions", tolerance)
     fresh.close()
+
+
+def check_best(backend: Backend, tokens: Sequence[int], tolerance: float = 0.0) -> None:
+    """Whoever asks `evaluate` for the best few scores gets these, best first, of equal ones the lower token, or all."""
+    wanted = backend.open().extend(tokens, 3)
+    for count in (1, 5, 200):
+        (found,) = backend.evaluate([Extension(backend.open(), tokens, 3, count)])
+        for one, row in zip(found, wanted, strict=True):
+            order = np.argsort(-row, kind="stable")[:count]
+            few = one if isinstance(one, Best) else Best(order.tolist(), one[order].tolist())
+            assert_equal(np.array(few.scores, np.float32), row[order], f"of the {count} best", tolerance)
+            assert_equal(row[few.tokens], row[order], f"of the {count} best tokens", tolerance)
 
 
 def check_injection(backend: Backend, texts: Iterable[str], control: Iterable[int]) -> None:

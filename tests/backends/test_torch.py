@@ -4,42 +4,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from fader_backends import torch_hf
-from fader_backends.base import Backend, ContextSpec, Extension, Message, ModelSpec, Scalar
+from fader_backends.base import ContextSpec, Extension, Message, ModelSpec
 from fader_backends.errors import BadScores, Interrupted, OutOfMemory, TurnError
 from fader_backends.llamacpp.backend import LlamaCpp, open_backend
 
 from tests.backends import tiny, tiny_hf
+from tests.backends.conftest import Open
 
 pytestmark = pytest.mark.slow
 NOW = datetime(2026, 1, 1)
-Open = Callable[..., Any]
-
-
-@pytest.fixture
-def load() -> Iterator[Open]:
-    """Load on torch; all are closed at the end."""
-    opened: list[Backend] = []
-
-    def make(model: object = "", context: ContextSpec | None = None, template: str = "", **options: Scalar) -> Backend:
-        spec = ModelSpec(backend="torch", model=str(model), template=template, options=options)
-        opened.append(torch_hf.load(spec, context or ContextSpec(length=512, rows=4, batch=64), lambda _: True))
-        return opened[-1]
-
-    yield make
-    for backend in opened:
-        backend.close()
 
 
 @pytest.mark.parametrize("kind", tiny_hf.KINDS)
-def test_scores_are_transformers_own(kind: str, folders: Callable[[str], Path], load: Open) -> None:
+def test_scores_are_transformers_own(kind: str, folders: Callable[[str], Path], open_torch: Open) -> None:
     """In chunks, singly and in company the logits are those of one plain forward without any cache, in eager attention."""
     import torch
     from transformers import AutoModelForCausalLM
@@ -48,7 +32,7 @@ def test_scores_are_transformers_own(kind: str, folders: Callable[[str], Path], 
     model = AutoModelForCausalLM.from_pretrained(folders(kind), attn_implementation="eager").eval()
     with torch.no_grad():
         want = model(torch.tensor([ids]), use_cache=False).logits[0].numpy()
-    backend = load(folders(kind))
+    backend = open_torch(folders(kind))
     session, other = backend.open(), backend.open()
     got = [session.extend(ids[:20], 20), session.extend(ids[20:50], 30)]
     got += [backend.evaluate([Extension(other, ids[:9], 1), Extension(session, ids[50:53], 3)])[1]]
@@ -58,7 +42,7 @@ def test_scores_are_transformers_own(kind: str, folders: Callable[[str], Path], 
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "qwen3", "gemma3"])
-def test_gguf_files_mean_the_same_as_on_llama(architecture: str, tmp_path: Path, load: Open) -> None:
+def test_gguf_files_mean_the_same_as_on_llama(architecture: str, tmp_path: Path, open_torch: Open) -> None:
     """The same file of random float32 weights gives the same logits on both backends."""
     path = tiny.write(tmp_path / "tiny.gguf", architecture)
     ids = [260 + place * place % 15 for place in range(40)]
@@ -67,7 +51,7 @@ def test_gguf_files_mean_the_same_as_on_llama(architecture: str, tmp_path: Path,
     want = native.open().extend(ids, 40)
     native.close()
     for _ in range(2):  # as it is made, and from the copy
-        backend = load(path, template="plain")
+        backend = open_torch(path, template="plain")
         got = backend.open().extend(ids, 40)
         assert np.abs(got - want).max() < 0.02 * want.std(), (
             "llama.cpp keeps keys in half precision, nothing else differs"
@@ -75,13 +59,13 @@ def test_gguf_files_mean_the_same_as_on_llama(architecture: str, tmp_path: Path,
 
 
 def test_smollm2_is_asked_and_answers_alike(
-    llama: LlamaCpp, load: Open, record_property: Callable[[str, object], None]
+    llama: LlamaCpp, open_torch: Open, record_property: Callable[[str, object], None]
 ) -> None:
     """Both backends see the same ids; greedy replies part, if at all, where the two best logits are close.
 
     Where and by how much goes into the report (`pytest --junitxml`, or -s).
     """
-    backend = load("")
+    backend = open_torch("")
     for talk in ("What is the capital of France?", "naïve 日本 👩‍🚀 123  4\n\n", "<|im_end|> x"):
         messages = [Message("user", talk), Message("assistant", "Well, 42.", None), Message("user", talk)]
         assert backend.chat(messages, NOW) == llama.chat(messages, NOW)
@@ -105,25 +89,6 @@ def test_smollm2_is_asked_and_answers_alike(
     sessions[1].close()
 
 
-def test_grammars(load: Open, folders: Callable[[str], Path]) -> None:
-    """A GGUF model's reply follows a grammar; one from a folder says why it cannot."""
-    from fader_backends.errors import BadValue, NotSupported
-
-    backend = load("")
-    held = backend.constrain('root ::= "yes" | "no"', "")
-    assert held.allows(backend.encode("yes")[0])
-    assert not held.allows(backend.encode("maybe")[0])
-    masked = held.mask(np.zeros(49152, np.float32))
-    assert 0 < np.isfinite(masked).sum() < 20
-    held.accept(backend.encode("no")[0])
-    assert held.allows(min(backend.end_tokens))
-    held.close()
-    with pytest.raises(BadValue, match="line 1"):
-        backend.constrain("root ::= (", "")
-    with pytest.raises(NotSupported, match="only models from a GGUF file"):
-        load(folders("llama")).constrain("", "{}")
-
-
 def test_five_bit_blocks() -> None:
     """Q5_0 and Q5_1 against ggml's own loops, number by number."""
     from fader_backends.ggml_types import BLOCKS
@@ -145,9 +110,9 @@ def _five(block: bytes, offset: bool) -> list[float]:
     return [code * scale + least[0] if offset else (code - 16) * scale for code in codes]
 
 
-def test_cancel_is_heard_between_layers(load: Open) -> None:
+def test_cancel_is_heard_between_layers(open_torch: Open) -> None:
     """A running chunk ends within 200 ms of the key, or half a chunk on a busy machine; its session is as it was."""
-    backend = load("", ContextSpec(length=2048, batch=256))
+    backend = open_torch("", ContextSpec(length=2048, batch=256))
     session = backend.open()
     begin = time.monotonic()
     session.extend(list(range(20, 276)), 0)
@@ -171,12 +136,12 @@ def test_cancel_is_heard_between_layers(load: Open) -> None:
 
 
 def test_what_goes_wrong_in_a_call_changes_nothing(
-    folders: Callable[[str], Path], load: Open, monkeypatch: pytest.MonkeyPatch
+    folders: Callable[[str], Path], open_torch: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No memory, no numbers, no such token: one clear error each, and the session goes on as if nothing had been."""
     import torch
 
-    backend = load(folders("llama"))
+    backend = open_torch(folders("llama"))
     session = backend.open()
     session.extend([5, 6, 7], 0)
     want = session.extend([8])
@@ -208,12 +173,12 @@ def test_what_goes_wrong_in_a_call_changes_nothing(
     np.testing.assert_array_equal(session.extend([8]), want)
 
 
-def test_a_quantised_cache_is_smaller_and_close(load: Open) -> None:
+def test_a_quantised_cache_is_smaller_and_close(open_torch: Open) -> None:
     """Keys and values in q8_0 take about half of half precision, and move logits little; q4_0 takes less, and moves more."""
     ids = list(range(100, 180))
     scores, sizes = {}, {}
     for kind in ("f32", "f16", "q8_0", "q4_0"):
-        backend = load("", ContextSpec(length=512, batch=128, options={"type_k": kind, "type_v": kind}))
+        backend = open_torch("", ContextSpec(length=512, batch=128, options={"type_k": kind, "type_v": kind}))
         scores[kind], sizes[kind] = backend.open().extend(ids)[0], backend.memory().kv_token_bytes
         backend.close()
     far = {kind: float(np.abs(row - scores["f32"]).max()) for kind, row in scores.items()}
@@ -222,13 +187,13 @@ def test_a_quantised_cache_is_smaller_and_close(load: Open) -> None:
     assert sizes == {"f32": 46080.0, "f16": 23040.0, "q8_0": 23040 * 34 / 64, "q4_0": 23040 * 18 / 64}
 
 
-def test_a_state_that_was_cut_is_refused(folders: Callable[[str], Path], load: Open) -> None:
+def test_a_state_that_was_cut_is_refused(folders: Callable[[str], Path], open_torch: Open) -> None:
     """Saved bytes are safetensors; half of them are an error that leaves the session as it was."""
     from fader_backends.base import SessionState
     from fader_backends.errors import NotSupported
     from safetensors.torch import load as parse
 
-    backend = load(folders("llama"))
+    backend = open_torch(folders("llama"))
     session = backend.open()
     session.extend([5, 6, 7, 8], 0)
     state = session.save()
@@ -246,14 +211,14 @@ def test_a_state_that_was_cut_is_refused(folders: Callable[[str], Path], load: O
     [("llama", {}), ("qwen3", {}), ("gemma3_text", {}), ("qwen3_moe", {}), ("llama", {"matrices": "int8"})],
 )
 def test_twenty_loads_keep_memory(
-    kind: str, options: dict[str, Scalar], folders: Callable[[str], Path], load: Open
+    kind: str, options: dict[str, Scalar], folders: Callable[[str], Path], open_torch: Open
 ) -> None:
     """Law 9: what a load and a turn take comes back, whatever the architecture, and however weights are kept."""
     import psutil
 
     process = psutil.Process()
     for number in range(20):
-        backend = load(folders(kind), **options)
+        backend = open_torch(folders(kind), **options)
         backend.open().extend([5] * 60)
         backend.close()
         if number == 4:

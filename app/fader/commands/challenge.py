@@ -61,6 +61,7 @@ def challenge(asked: Challenged, paths: Paths) -> int:
             makers(wanted.boards["a"].registry, paths),
             asked.seed,
             heard=lambda tried, count: _tell(tried, count, asked.trials, err),
+            checking=lambda point: tell(f"measured in full, which takes minutes: {point.told()}", err),
         )
         tell(f"the claim: {claim.told()}")
         began = time.perf_counter()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple, TypeAlias
 
-from fader_backends.base import Pick, Scores
+from fader_backends.base import Pick, Scored
 from fader_backends.sampling import Sampler
 
 
@@ -37,7 +37,7 @@ def nothing(history: Sequence[int]) -> Sequence[int]:  # noqa: ARG001 - the sign
 
 def decode(
     prompt: Sequence[int], held: int, sample: Sampler, keep_state: bool = True, propose: Propose = nothing
-) -> Generator[Step, Scores, None]:
+) -> Generator[Step, Scored, None]:
     """Continue `prompt`, of which the session holds the first `held` tokens (fewer than all).
 
     Every token is the target's own sample at its position; a drafted token is kept while it equals that sample, so drafts

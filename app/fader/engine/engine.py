@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from fader_backends.base import Backend, Extension, SamplerSettings, Scores, Session
+from fader_backends.base import Backend, Extension, SamplerSettings, Scored, Session
 from fader_backends.errors import FaderError, Interrupted, OutOfMemory
 from fader_plugins.calls import Hooks
 from fader_plugins.registry import Registry
@@ -29,7 +29,7 @@ from .scheduler import choose
 from .sessions import Sessions
 from .sharing import awaits, take_over
 
-Evaluated = tuple[Row, Extension, Scores, int, int]
+Evaluated = tuple[Row, Extension, Scored, int, int]
 """A row, its part of a batch, the scores, the nanoseconds the batch took, and its tokens."""
 
 
@@ -290,7 +290,7 @@ class Engine:
         for single in parts:
             yield from self._evaluate(backend, [single])
 
-    def _advance(self, row: Row, part: Extension, scores: Scores, took_ns: int, batch: int) -> None:
+    def _advance(self, row: Row, part: Extension, scores: Scored, took_ns: int, batch: int) -> None:
         try:
             row.give(part, scores, took_ns, batch)
         except Exception as error:  # every failure of a turn becomes its Failed event; the engine goes on

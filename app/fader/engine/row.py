@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 import numpy as np
-from fader_backends.base import Backend, Extension, Pick, SamplerSettings, Scores, Session
+from fader_backends.base import Backend, Extension, Pick, SamplerSettings, Scored, Session
 from fader_backends.errors import NotSupported
 from fader_backends.graphs import left, state_of
 from fader_backends.odds import bits
@@ -80,7 +80,7 @@ class Row:
         self._generator = decode(prompt, held, self._sample, request.keep_state, propose)
         self._step: Step = next(self._generator)
         self._done = 0
-        self._scores: list[Scores] = []
+        self._scores: list[Scored] = []
         follow(self._constraint, begun)
         if begun.ids:
             pieces = {token: backend.piece(token) for token in begun.ids}
@@ -104,7 +104,8 @@ class Row:
             self.session.rewind(step.keep)
         end = min(self._done + limit, len(step.tokens))
         rows = max(0, end - max(self._done, len(step.tokens) - step.rows))
-        return Extension(self.session, step.tokens[self._done : end], rows)
+        best = self._sample.enough if rows == step.rows else 0
+        return Extension(self.session, step.tokens[self._done : end], rows, best)
 
     def _propose(self, history: Sequence[int]) -> Sequence[int]:
         """Ask for guesses, within what context, batch and reply length allow; none after the reply's end."""
@@ -120,7 +121,7 @@ class Row:
         self._draft_ns = self.clock() - begin
         return list(takewhile(range(self.backend.facts.vocabulary).__contains__, self._guesses.tokens))
 
-    def give(self, part: Extension, scores: Scores, took_ns: int, batch: int) -> None:
+    def give(self, part: Extension, scores: Scored, took_ns: int, batch: int) -> None:
         """Take the scores of a part; at the end of a step, sample and go on.
 
         It was evaluated in `took_ns`, in a batch of `batch` tokens of all rows.

@@ -87,6 +87,7 @@ class Bench:
         makers: Makers,
         seed: int,
         heard: Callable[[Tried, int], None] = lambda *_: None,
+        checking: Callable[[Point], None] = lambda _: None,
     ) -> None:
         self.claim = claim
         self.wanted = wanted
@@ -95,6 +96,7 @@ class Bench:
         self.makers = makers
         self.seed = seed
         self.heard = heard
+        self.checking = checking
         self.trials = 0
         self.quicks = 0
         self.stopped = False
@@ -168,7 +170,8 @@ class Bench:
         return Lent(self._seats[side])
 
     def full(self, point: Point) -> Confirmed:
-        """Measure a point as a bundle is measured, and say whether the claim stands there."""
+        """Measure a point as a bundle is measured, after saying so; it takes minutes. Return whether the claim stands there."""
+        self.checking(point)
         self.close()
 
         def started(runner: Runner) -> None:

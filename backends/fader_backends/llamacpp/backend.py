@@ -139,7 +139,7 @@ class LlamaCpp:
             self.rebuild(session)
         stretches = [
             Stretch(session.row, len(session.held), tokens, rows)
-            for session, (_, tokens, rows) in zip(sessions, work, strict=True)
+            for session, (_, tokens, rows, _) in zip(sessions, work, strict=True)
         ]
         code = live.run(stretches)
         try:
@@ -159,14 +159,14 @@ class LlamaCpp:
         if self._live is None:
             raise ValueError("this model is closed")
         sessions = []
-        for session, tokens, rows in work:
+        for session, tokens, rows, _ in work:
             if not isinstance(session, LlamaSession) or self._sessions.get(session.row) is not session:
                 raise ValueError("this session is closed, or another backend's")
             if not 0 <= rows <= len(tokens):
                 raise ValueError(f"{rows} rows of {len(tokens)} tokens cannot be scored")
             check_room(self.context, len(session.held) + len(tokens))
             sessions.append(session)
-        total = sum(len(tokens) for _, tokens, _ in work)
+        total = sum(len(tokens) for _, tokens, *_ in work)
         if total > self.context.batch:
             raise ValueError(f"{total} tokens in one call; at most {self.context.batch} are allowed")
         if len({session.row for session in sessions}) < len(sessions):

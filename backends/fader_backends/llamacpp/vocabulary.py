@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from fader_backends.gguf import GgufFile, numbers
 from fader_backends.llamacpp.library import Line, bindings
 
+KINDS = "tokenizer.ggml.token_type"
+"""A GGUF file's array of the kinds of its tokens."""
 _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 8, 16  # llama_token_attr
 _PLAIN_TYPES = (1, 5, 6)  # GGUF's token types normal, unused, byte
 
@@ -22,8 +24,8 @@ _PLAIN_TYPES = (1, 5, 6)  # GGUF's token types normal, unused, byte
 class Vocabulary:
     """The vocabulary of a loaded model, which must outlive it."""
 
-    def __init__(self, model: Any, file: GgufFile, log: Sequence[Line]) -> None:
-        """Take the lines logged while the model was loaded: they name the end-of-generation tokens."""
+    def __init__(self, model: Any, kinds: npt.NDArray[np.generic], log: Sequence[Line]) -> None:
+        """Take the file's `KINDS`, and the lines logged while it was loaded: they name the end-of-generation tokens."""
         self._library = bindings()
         self.pointer: Any = self._library.llama_model_get_vocab(model)
         self._buffer = (ctypes.c_int32 * 4096)()
@@ -34,7 +36,7 @@ class Vocabulary:
         self.bos_text = self.text(bos)
         self.eos_text = self.text(eos)
         self.adds_bos: bool = self._library.llama_vocab_get_add_bos(self.pointer)
-        special = self._special(file, log)
+        special = self._special(kinds, log)
         is_end = self._library.llama_vocab_is_eog
         self.end_tokens = frozenset(token for token in special if is_end(self.pointer, token))
         self.control = {self.text(token): token for token in special if self._is_control(token)}
@@ -43,10 +45,9 @@ class Vocabulary:
         User-defined tokens count (`<think>` is one in some models), except runs of white space, which are text.
         """
 
-    def _special(self, file: GgufFile, log: Sequence[Line]) -> list[int]:
+    def _special(self, kinds: npt.NDArray[np.generic], log: Sequence[Line]) -> list[int]:
         """Return the tokens worth asking about: asking for each of 50,000 or more costs 50 ms and up."""
         ends = {int(found[1]) for line in log if (found := re.search(r"EOG token\s*= (\d+) ", line.text))}
-        kinds = numbers(file, "tokenizer.ggml.token_type")
         if not ends or len(kinds) != self.size:
             return list(range(self.size))
         return sorted(ends.union(np.flatnonzero(~np.isin(kinds, _PLAIN_TYPES)).tolist()))

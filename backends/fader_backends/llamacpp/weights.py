@@ -14,11 +14,11 @@ from typing import Any
 from fader_backends.base import ModelFacts, ModelSpec, Progress
 from fader_backends.errors import Interrupted, LoadError, ModelMissing, ModelUnsupported
 from fader_backends.fingerprint import fingerprint, parts
-from fader_backends.gguf import GgufFile
+from fader_backends.gguf import GgufFile, numbers
 from fader_backends.llamacpp.devices import devices
 from fader_backends.llamacpp.library import LOG, bindings, catch_log, reason, versions
 from fader_backends.llamacpp.split import MODES, split_of
-from fader_backends.llamacpp.vocabulary import Vocabulary
+from fader_backends.llamacpp.vocabulary import KINDS, Vocabulary
 from fader_backends.options import check_names, choice, integer
 
 EMBEDDED = "smollm2"
@@ -77,7 +77,7 @@ class Weights:
         if library.llama_model_has_encoder(self.pointer) or not library.llama_model_has_decoder(self.pointer):
             self.close()
             raise ModelUnsupported(f"{self.file.name} is no chat model: it has an encoder.", "", "Choose a chat model.")
-        self.vocabulary = Vocabulary(self.pointer, self.file, lines)
+        self.vocabulary = Vocabulary(self.pointer, numbers(self.file, KINDS), lines)
         self.bytes: int = library.llama_model_size(self.pointer)
         on_gpu = library.llama_supports_gpu_offload() and parameters.n_gpu_layers != 0
         self.device = "gpu" if on_gpu else "cpu"

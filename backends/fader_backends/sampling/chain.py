@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..base import FORBIDDEN, Pick, SamplerSettings
+from ..base import FORBIDDEN, Best, Pick, SamplerSettings
 from ..constraint import Constraint
 from ..errors import BadScores, BadValue
 from . import cuts, scores
@@ -20,8 +20,8 @@ from .numbers import XTC, uniform
 from .targets import AdaptiveP, Mirostat
 from .trace import Room, Trace
 
-Sampler: TypeAlias = Callable[[Floats, Sequence[int]], Pick]
-"""(scores of one position, shape (vocabulary,); the tokens before it) -> the chosen token."""
+Sampler: TypeAlias = Callable[[Floats | Best, Sequence[int]], Pick]
+"""(scores of one position, shape (vocabulary,), or the best of them; the tokens before it) -> the chosen token."""
 
 
 Some = TypeVar("Some", bound=Candidates | Ranked)
@@ -72,8 +72,21 @@ class Chain:
         if _steering(former) != _steering(settings):
             self.target = self._target()
 
-    def __call__(self, row: Floats, history: Sequence[int]) -> Pick:
-        """Choose one token. Raises BadScores when a score is NaN or none is possible.
+    @property
+    def enough(self) -> int:
+        """How many of a row's best scores decide the choice, whatever the others are; 0: any may matter.
+
+        So it is where the first sampler that acts keeps a fixed number and nothing else looks at the row.
+        """
+        if not self._acting or self.settings.logit_bias or self.constraint is not None or self.watch:
+            return 0
+        s, first = self.settings, self._acting[0]
+        if first == "top_k" and s.top_k <= cuts.FEW:
+            return s.top_k
+        return 1 if first == "temperature" and s.temperature <= 0.0 and not s.dynatemp_range else 0
+
+    def __call__(self, row: Floats | Best, history: Sequence[int]) -> Pick:
+        """Choose one token. `row`: all scores, or the best `enough`. Raises BadScores when one is NaN or none is possible.
 
         With a constraint the choice is tested; only when it fails, it is made again, with the same random numbers, among
         what is allowed (the order of llama.cpp's `common_sampler_sample`).
@@ -124,16 +137,25 @@ class Chain:
         """
         return self._left(row, history, constraint).by_id()
 
-    def _left(self, row: Floats, history: Sequence[int], constraint: Constraint | None = None) -> Candidates | Ranked:
+    def _left(
+        self, row: Floats | Best, history: Sequence[int], constraint: Constraint | None = None
+    ) -> Candidates | Ranked:
+        some: Candidates | Ranked
+        if isinstance(row, Best):
+            _check_finite(row.scores[0])
+            some = Ranked(row.tokens, row.scores)
+        else:
+            some = self._everything(row, len(history), constraint)
+        for name in self._acting:
+            some = self._followed(name, some, self._apply(name, some, history))
+        return some
+
+    def _everything(self, row: Floats, length: int, constraint: Constraint | None) -> Candidates:
+        """Return what logit bias and grammar leave of the whole row."""
         s = self.settings
         left = everything(row)
         best = float(left.peaks[-1]) if left.peaks is not None else math.nan
-        if not math.isfinite(best):
-            raise BadScores(
-                "The model's scores cannot be sampled.",
-                "They hold NaN or infinity, or no token is possible.",
-                "Try another quantisation of the model, or the exact profile.",
-            )
+        _check_finite(best)
         self.trace = self._traced(left, best) if self.watch else None
         if s.logit_bias:
             left = self._followed("logit_bias", left, scores.biased(left, self._bias(len(row))))
@@ -143,15 +165,12 @@ class Chain:
             before, left = left, left.keep(np.flatnonzero(constraint.mask(row) > -np.inf))
             if not len(left.tokens) or float(left.scores.max()) <= FORBIDDEN / 2:
                 raise BadScores(
-                    f"The grammar admits no token after {len(history):,} tokens.",
+                    f"The grammar admits no token after {length:,} tokens.",
                     "Nothing in the vocabulary goes on from here, or the logit bias forbids what would.",
                     "Loosen the grammar, the JSON schema or the logit bias.",
                 )
             self._followed("grammar", before, left)
-        some: Candidates | Ranked = left
-        for name in self._acting:
-            some = self._followed(name, some, self._apply(name, some, history))
-        return some
+        return left
 
     def _apply(self, name: str, c: Candidates | Ranked, history: Sequence[int]) -> Candidates | Ranked:
         s = self.settings
@@ -205,6 +224,15 @@ class Chain:
 
 _known: WeakKeyDictionary[Vocabulary, dict[tuple[str, ...], scores.Breakers]] = WeakKeyDictionary()
 """Breakers are looked for in the whole vocabulary, so once per model and not once per turn."""
+
+
+def _check_finite(best: float) -> None:
+    if not math.isfinite(best):
+        raise BadScores(
+            "The model's scores cannot be sampled.",
+            "They hold NaN or infinity, or no token is possible.",
+            "Try another quantisation of the model, or the exact profile.",
+        )
 
 
 def acting(s: SamplerSettings) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import msgspec
 import torch
 
 from fader_backends import template
-from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSpec, Progress, Scores, Session
+from fader_backends.base import ContextSpec, Extension, Memory, Message, ModelSpec, Progress, Scored, Scores, Session
 from fader_backends.batches import check_room
 from fader_backends.constraint import Constraint
 from fader_backends.errors import (
@@ -26,6 +26,7 @@ from fader_backends.graphs import GraphState
 from fader_backends.operators import PROMPT, TEXT, Operators
 from fader_backends.prompt import Encoder
 from fader_backends.torch_hf.attention import Hooks
+from fader_backends.torch_hf.best import best
 from fader_backends.torch_hf.cache import Batch, Held
 from fader_backends.torch_hf.devices import free_bytes, is_out_of_memory, peak_bytes
 from fader_backends.torch_hf.folder import brief
@@ -102,22 +103,33 @@ class TorchBackend:
         if session not in self._sessions:
             raise ValueError("this session is closed, or another backend's")
 
-    def evaluate(self, work: Sequence[Extension]) -> list[Scores]:
+    def evaluate(self, work: Sequence[Extension]) -> list[Scored]:
         """Run several sessions in one call."""
+        return [
+            best(rows, one.best) if self._layout.best and 0 < one.best < rows.shape[1] else rows.cpu().numpy()
+            for one, rows in zip(work, self._scored(work), strict=True)
+        ]
+
+    def all_scores(self, work: Sequence[Extension]) -> list[Scores]:
+        """Do the same, whatever the extensions could do without."""
+        return [rows.cpu().numpy() for rows in self._scored(work)]
+
+    def _scored(self, work: Sequence[Extension]) -> Sequence[torch.Tensor]:
+        """Evaluate; return float32 scores of each extension on the device."""
         sessions = self._checked(work)
         self._check_stop()
         busy = [(session, one) for session, one in zip(sessions, work, strict=True) if len(one.tokens)]
         if not busy:
-            return [self._no_scores() for _ in work]
+            return [torch.empty(0, self.facts.vocabulary) for _ in work]
         try:
             for session, one in busy:
                 session.held.prepare(len(one.tokens))
-            logits = self._run([session for session, _ in busy], [one for _, one in busy])
-            scores = logits.float().cpu()
+            scores = self._run([session for session, _ in busy], [one for _, one in busy]).float()
+            finite = bool(torch.isfinite(scores.amax(-1)).all())  # the maximum of a row with a NaN is NaN
         except (RuntimeError, MemoryError) as error:
             failure = self._failure(error)
             raise failure from None  # with the error would stay every tensor of the call
-        if len(scores) and not torch.isfinite(scores.amax(-1)).all():  # the maximum of a row with a NaN is NaN
+        if not finite:
             raise BadScores(
                 "The model returned scores that are no numbers.",
                 f"Its weights may be damaged, or {self._weights.placement.dtype} overflows.",
@@ -126,29 +138,21 @@ class TorchBackend:
         for session, one in busy:
             session.ids.extend(one.tokens)
             session.held.length += len(one.tokens)
-        found, end = [], 0
-        for one in work:
-            found.append(scores[end : end + one.rows].numpy())
-            end += one.rows
-        return found
-
-    def _no_scores(self) -> Scores:
-        found: Scores = torch.empty(0, self.facts.vocabulary).numpy()
-        return found
+        return torch.split(scores, [one.rows for one in work])
 
     def _run(self, sessions: Sequence[TorchSession], work: Sequence[Extension]) -> torch.Tensor:
         """Return the logits of the asked rows, in order: shape (rows, vocabulary)."""
         ids: list[int] = []
         places: list[int] = []
         scored: list[int] = []
-        for session, (_, tokens, rows) in zip(sessions, work, strict=True):
+        for session, (_, tokens, rows, _) in zip(sessions, work, strict=True):
             ids.extend(tokens)
             places.extend(range(session.held.length, session.held.length + len(tokens)))
             scored.extend(range(len(ids) - rows, len(ids)))
         Hooks.before, Hooks.fused = self._check_stop, self._layout.fused
         if torch.get_num_threads() != self.context.threads:
             torch.set_num_threads(self.context.threads)
-        batch = Batch([session.held for session in sessions], [len(tokens) for _, tokens, _ in work])
+        batch = Batch([session.held for session in sessions], [len(tokens) for _, tokens, *_ in work])
         with torch.inference_mode():
             if self._graph is not None and len(work) == 1:
                 logits = self._graph.run(sessions[0].held, work[0].tokens, work[0].rows)
@@ -175,7 +179,7 @@ class TorchBackend:
     def _checked(self, work: Sequence[Extension]) -> list[TorchSession]:
         """Refuse what could only fail half-way."""
         sessions = []
-        for session, tokens, rows in work:
+        for session, tokens, rows, _ in work:
             if not isinstance(session, TorchSession):
                 raise ValueError("this session is another backend's")
             self.check_open(session)
@@ -185,7 +189,7 @@ class TorchBackend:
             if tokens and not (min(tokens) >= 0 and max(tokens) < self._weights.embedded):
                 raise TurnError(f"torch could not evaluate this: the model has {self._weights.embedded:,} tokens.")
             sessions.append(session)
-        total = sum(len(tokens) for _, tokens, _ in work)
+        total = sum(len(tokens) for _, tokens, *_ in work)
         if total > self.context.batch:
             raise ValueError(f"{total} tokens in one call; at most {self.context.batch} are allowed")
         if len({id(session) for session in sessions}) < len(sessions):

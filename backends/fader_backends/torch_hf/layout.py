@@ -13,7 +13,8 @@ import torch
 from fader_backends.base import ContextSpec
 from fader_backends.errors import BadValue, OutOfMemory
 from fader_backends.options import boolean, check_names, choice, cores, within
-from fader_backends.torch_hf import graph
+from fader_backends.torch_hf import best, graph
+from fader_backends.torch_hf.best import PLACES
 from fader_backends.torch_hf.cache import STEP, Kinds
 from fader_backends.torch_hf.devices import Placement, free_bytes
 from fader_backends.torch_hf.graph import Plan
@@ -21,6 +22,7 @@ from fader_backends.torch_hf.kv_types import NAMES, token_bytes
 
 SHARE = 0.5
 """Most of the free memory that a context of unstated length takes."""
+OPTIONS = ("type_k", "type_v", "cache", "flash_attention", "unified", "best_on", *graph.OPTIONS)
 FALLBACK_LENGTH = 4096
 """When neither the spec nor the model says how long."""
 
@@ -36,6 +38,8 @@ class Layout(msgspec.Struct, frozen=True):
     fused: bool
     graph: Plan | None
     """Which steps have graphs."""
+    best: bool
+    """Whether the best scores are found on the device."""
     token_bytes: float
     """What keys and values of one token take."""
 
@@ -45,13 +49,14 @@ def plan(spec: ContextSpec, config: Any, placement: Placement, freed: int = 0) -
 
     Raises BadValue, UnknownName, or OutOfMemory when it cannot fit.
     """
-    check_names(spec.options, ("type_k", "type_v", "cache", "flash_attention", "unified", *graph.OPTIONS), "torch")
+    check_names(spec.options, OPTIONS, "torch")
     names = dict.fromkeys(NAMES)
     type_k, type_v = (
         choice(spec.options, name, "", names) if name in spec.options else "" for name in ("type_k", "type_v")
     )
     whole = choice(spec.options, "cache", "dynamic", {"dynamic": 0, "static": 1}) == "static"
     steps = graph.plan(spec.options)
+    finds = best.finds(choice(spec.options, "best_on", "auto", dict.fromkeys(PLACES)), placement.device)
     kinds = Kinds(type_k, type_v, whole or steps is not None)
     flash = choice(spec.options, "flash_attention", "auto", {"auto": 0, "on": 1, "off": 2})
     if boolean(spec.options, "unified", False):
@@ -76,7 +81,8 @@ def plan(spec: ContextSpec, config: Any, placement: Placement, freed: int = 0) -
             "",
             f"Set the length to {max(STEP, int(length * free / needed * SHARE)):,} or less.",
         )
-    return Layout(length, spec.rows, spec.batch, spec.threads or cores(), kinds, flash != "off", steps, each)
+    threads = spec.threads or cores()
+    return Layout(length, spec.rows, spec.batch, threads, kinds, flash != "off", steps, finds, each)
 
 
 def bytes_per_token(config: Any, kinds: Kinds, dtype: torch.dtype) -> float:

@@ -79,7 +79,7 @@ class Served:
 
     def evaluate(self, work: Sequence[tuple[int, Sequence[int], int]]) -> list[Scores]:
         """Evaluate (session, tokens, rows); the first rank returns the scores."""
-        scores = self.backend.evaluate([Extension(self.sessions[one], tokens, rows) for one, tokens, rows in work])
+        scores = self.backend.all_scores([Extension(self.sessions[one], tokens, rows) for one, tokens, rows in work])
         return scores if self.rank == 0 else []
 
     def rewind(self, number: int, length: int) -> None:

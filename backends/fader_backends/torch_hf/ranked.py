@@ -116,7 +116,7 @@ class RankedBackend:
     def evaluate(self, work: Sequence[Extension]) -> list[Scores]:
         """Run several sessions in one call of every rank."""
         told = []
-        for session, tokens, rows in work:
+        for session, tokens, rows, _ in work:
             if not isinstance(session, RankedSession):
                 raise ValueError("this session is another backend's")
             self.check_open(session)
@@ -125,7 +125,7 @@ class RankedBackend:
         if self._stopped.is_set():
             raise Interrupted
         scores: list[Scores] = self.ranks.all("evaluate", told)[0]
-        for session, tokens, _ in work:
+        for session, tokens, *_ in work:
             session.ids.extend(tokens)  # type: ignore[attr-defined]  # its kind was looked at
         return scores
 

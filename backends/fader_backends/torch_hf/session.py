@@ -41,7 +41,7 @@ class TorchSession:
         scores: list[Scores] = []
         try:
             for part in extensions(self, tokens, rows, batch):
-                scores += self._backend.evaluate([part])
+                scores += self._backend.all_scores([part])
         except BaseException:
             self.rewind(before)
             raise

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fader_backends.constraint import Constraint
-from fader_backends.errors import LoadError, ModelDamaged, ModelUnsupported, NotSupported
-from fader_backends.gguf import GgufFile
+from fader_backends.errors import LoadError, ModelDamaged, ModelUnsupported
+from fader_backends.gguf import GgufFile, numbers
 from fader_backends.torch_hf.folder import brief
+from fader_backends.torch_hf.matcher import CONTROL, NORMAL, UNUSED, USER_DEFINED, Entry, Matcher
 
 ENDS = (
     "<|im_end|>",
@@ -68,6 +69,7 @@ class GgufVocabulary:
         import os
 
         from fader_backends.llamacpp.library import LOG, bindings, catch_log, reason
+        from fader_backends.llamacpp.vocabulary import KINDS
         from fader_backends.llamacpp.vocabulary import Vocabulary as Own
 
         self._library = library = bindings()
@@ -78,7 +80,7 @@ class GgufVocabulary:
             self._model: Any = library.llama_model_load_from_file(os.fsencode(file.path), parameters)
         if not self._model:
             raise LoadError(f"The vocabulary of {file.name} could not be read.", reason(lines), "Choose another model.")
-        own = self._own = Own(self._model, file, lines)
+        own = self._own = Own(self._model, numbers(file, KINDS), lines)
         self.parse, self.piece = own.parse, own.piece
         self.bos, self.adds_bos, self.bos_text, self.eos_text = own.bos, own.adds_bos, own.bos_text, own.eos_text
         self.end_tokens, self.control = own.end_tokens, own.control
@@ -100,8 +102,11 @@ class GgufVocabulary:
 class FolderVocabulary:
     """A folder's tokenizer, read by transformers."""
 
-    def __init__(self, folder: Path, ends: Iterable[int], trust: bool) -> None:
-        """Take the end tokens that the model's configuration names. Raises ModelDamaged or ModelUnsupported."""
+    def __init__(self, folder: Path, ends: Iterable[int], trust: bool, size: int) -> None:
+        """Take the end tokens that the model's configuration names; `size`: tokens the model has scores for.
+
+        Raises ModelDamaged or ModelUnsupported.
+        """
         from transformers import AutoTokenizer
 
         try:
@@ -132,6 +137,8 @@ class FolderVocabulary:
         self.chat_template: str = template.get("default", "") if isinstance(template, dict) else template
         self._byte_level = "ByteLevel" in _decoders(tokenizer.backend_tokenizer.decoder)
         self._pieces: dict[int, bytes] = {}
+        self._size = size
+        self._matcher: Matcher | None = None
 
     def parse(self, text: str) -> list[int]:
         """See `Vocabulary.parse`."""
@@ -156,16 +163,26 @@ class FolderVocabulary:
             return bytes([int(text[3:5], 16)])
         return text.replace("▁", " ").encode()
 
-    def constrain(self, grammar: str, json_schema: str) -> Constraint:  # noqa: ARG002 - the protocol's arguments
-        """Raise NotSupported: the matcher is llama.cpp's, and reads GGUF vocabularies only."""
-        raise NotSupported(
-            "On torch only models from a GGUF file can be held to a grammar or a JSON schema.",
-            "This one comes from a folder.",
-            "Clear sampler.grammar and sampler.json_schema, or choose a GGUF file of the model.",
-        )
+    def constrain(self, grammar: str, json_schema: str) -> Constraint:
+        """See `Vocabulary.constrain`; the first one takes the vocabulary over to llama.cpp, whose matcher it is."""
+        if self._matcher is None:
+            entries = [self._entry(token) for token in range(self._size)]
+            self._matcher = Matcher(entries, sorted(self.end_tokens))
+        return self._matcher.constrain(grammar, json_schema)
+
+    def _entry(self, token: int) -> Entry:
+        if (added := self._tokenizer.added_tokens_decoder.get(token)) is not None:
+            return Entry(added.content, CONTROL if added.special or token in self.end_tokens else USER_DEFINED)
+        piece = self.piece(token)
+        if not piece:
+            return Entry(f"<unused {token}>", UNUSED)
+        return Entry("".join(_CHARACTERS[byte] for byte in piece), NORMAL)
 
     def close(self) -> None:
-        """Nothing to free."""
+        """Free what the matcher holds."""
+        matcher, self._matcher = self._matcher, None
+        if matcher is not None:
+            matcher.close()
 
 
 def _decoders(decoder: Any) -> set[str]:
@@ -184,3 +201,4 @@ def _byte_characters() -> dict[str, int]:
 
 
 _BYTES = _byte_characters()
+_CHARACTERS = {byte: character for character, byte in _BYTES.items()}

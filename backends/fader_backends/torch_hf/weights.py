@@ -66,7 +66,7 @@ def open_weights(spec: ModelSpec, progress: Progress) -> Weights:
         config = _config(folder, trust)
         weights = Weights(name, str(source), folder, config, placement, wanted, progress)
         with _freed_on_error(weights):
-            weights.vocabulary = FolderVocabulary(folder.path, _ends(folder, config), trust)
+            weights.vocabulary = FolderVocabulary(folder.path, _ends(folder, config), trust, weights.scored)
             weights.key = f"{weights.key} {fingerprint([folder.path / 'config.json', *folder.weights])}"
         return weights
     copy = gguf_model.converted(spec.model, placement.dtype, progress)
