@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fader_backends.base import ContextSpec, Extension, Message, ModelSpec
+from fader_backends.base import ContextSpec, Extension, Message, ModelSpec, Scalar
 from fader_backends.errors import BadScores, Interrupted, OutOfMemory, TurnError
 from fader_backends.llamacpp.backend import LlamaCpp, open_backend
 
