@@ -194,8 +194,8 @@ ALL = (
     Bench("kv-bytes", "live KV buffers, K and V q8_0", "the same, f16", "MiB", 0.55, "ratio", "kv:kv_bytes"),
     Bench(
         "torch-load-first",
-        "fresh engine process to model ready on torch, embedded GGUF without a converted copy",
-        "",
+        "embedded GGUF asked for on torch until it is ready, without a converted copy",
+        "the same from the start of the engine's process, with all imports",
         "s",
         10.0,
         "a",
@@ -203,8 +203,8 @@ ALL = (
     ),
     Bench(
         "torch-load-later",
-        "fresh engine process to model ready on torch, embedded GGUF with its converted copy",
-        "",
+        "embedded GGUF asked for on torch until it is ready, with its converted copy",
+        "the same from the start of the engine's process, with all imports",
         "s",
         3.0,
         "a",
