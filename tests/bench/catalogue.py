@@ -195,7 +195,7 @@ ALL = (
     Bench(
         "torch-load-first",
         "embedded GGUF asked for on torch until it is ready, without a converted copy",
-        "the same from the start of the engine's process, with all imports",
+        "",
         "s",
         10.0,
         "a",
@@ -204,7 +204,7 @@ ALL = (
     Bench(
         "torch-load-later",
         "embedded GGUF asked for on torch until it is ready, with its converted copy",
-        "the same from the start of the engine's process, with all imports",
+        "",
         "s",
         3.0,
         "a",

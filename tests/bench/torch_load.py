@@ -66,18 +66,20 @@ def _measured(options: Options, kept: bool) -> Outcome:
             return _seconds(home, typing, kept)
 
         runs, said = undisturbed(lambda: (*cleared(0.0), cleared(TYPING)[0]), options.pairs(3, 1))
-    waits = [after for *_, after in runs]
+    wholes, waits = [whole for whole, *_ in runs], [after for *_, after in runs]
     imports = [float(text) for text in subprocess.check_output([sys.executable, "-c", SPLIT], text=True).split()]
     return Outcome(
         [alone for _, alone, _ in runs],
-        [whole for whole, *_ in runs],
+        None,
         f"SmolLM2 as GGUF, float32, {THREADS} threads, the copy for torch {'kept' if kept else 'deleted before each run'}; "
-        f"a: from asking an engine process for a turn, after turns on torch and on echo, to its Loaded event here: the weights, "
-        f"the vocabulary, the context; b: the same from starting that process, so with the interpreter and all imports; {said}",
+        f"from asking an engine process for a turn, after turns on torch and on echo, to its Loaded event here: the weights, "
+        f"the vocabulary, the context; {said}",
         [
+            f"from the start of a fresh engine process, asked at once, so with the interpreter and all imports: "
+            f"{statistics.median(wholes):.2f} s ({min(wholes):.2f} to {max(wholes):.2f})",
             f"as the app does it, asking when it opens: left {TYPING:g} s later, at Enter, "
             f"{statistics.median(waits):.2f} s ({min(waits):.2f} to {max(waits):.2f})",
-            f"of b, imports (one run): torch {imports[0]:.2f} s, transformers and the backend {imports[1]:.2f} s",
+            f"of that, imports (one run): torch {imports[0]:.2f} s, transformers and the backend {imports[1]:.2f} s",
         ],
     )
 
