@@ -30,7 +30,7 @@ def adopt(bundle: str, profile: str, limits: tuple[str, ...]) -> None:
 
     \b
     fader adopt last
-    fader adopt 20260131-1405-copy --profile mine --limit "tpot <= 0.9 x baseline"
+    fader adopt 20260131-140530-copy --profile mine --limit "tpot <= 0.9 x baseline"
 
     Only the changed setting changes, and the former version is kept: `fader rollback`. A gate that fails or was not
     measured is named, nothing is written, and the exit code is 1.
@@ -88,7 +88,7 @@ def replay(**given: Any) -> int:
 
     \b
     fader replay theirs.zip
-    fader replay 20260131-1405-copy --rounds 3
+    fader replay 20260131-140530-copy --rounds 3
     fader replay theirs.zip --verify
 
     Each figure and each set of replies is the same, within the A/A spread, different, or cannot be run here and why. Every
@@ -120,7 +120,7 @@ def challenge(**given: Any) -> int:
 
     \b
     fader challenge last
-    fader challenge 20260131-1405-copy --trials 60
+    fader challenge 20260131-140530-copy --trials 60
 
     A search over length of prompt and reply, script, repetition, temperature, a second prompt beside, and cold or warm.
     What seems to overturn the claim is measured in full, made smaller while it does, and written into the bundle with its

@@ -69,6 +69,7 @@ class Switchboard:
             raise BadValue(
                 f"{name}.{key} = {value!r} cannot be used: {_reason(error)}.", "", range_of(kind, key)
             ) from error
+        typed.check()
         self.states[name] = PluginState(self.states[name].on, msgspec.to_builtins(typed))
 
     def settings(self, name: str) -> Settings:

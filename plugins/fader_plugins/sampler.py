@@ -104,6 +104,12 @@ class Sampler(Settings, frozen=True, kw_only=True):
         own = msgspec.to_builtins(self)
         return {key: base.get(key) if value is None else value for key, value in own.items()}
 
+    def check(self) -> None:
+        """Read what is written as text: order, bias, breakers. Raises BadValue, UnknownName."""
+        for text, read in ((self.order, order_of), (self.logit_bias, bias_of), (self.dry_breakers, breakers_of)):
+            if text is not None:
+                read(text)
+
     def chosen(self, recommended: Mapping[str, Any]) -> dict[str, Any]:
         """Return `SamplerSettings` fields: the base, over it what is set. Raises BadValue for texts that do not parse."""
         bases = {"neutral": NEUTRAL, "llama.cpp": LLAMA_CPP, "model": {**LLAMA_CPP, **recommended}}

@@ -12,13 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from fader_backends import gbnf
-from fader_backends.base import FORBIDDEN
-from fader_backends.errors import BadValue
+from fader_backends.base import FORBIDDEN, ORDER
+from fader_backends.errors import BadValue, UnknownName
 
 
 def order_of(text: str) -> tuple[str, ...]:
-    """Read `penalties, top_k, temperature`; semicolons do as well."""
-    return tuple(name.strip() for name in text.replace(";", ",").split(",") if name.strip())
+    """Read `penalties, top_k, temperature`; semicolons do as well. Raises UnknownName."""
+    names = tuple(name.strip() for name in text.replace(";", ",").split(",") if name.strip())
+    for name in names:
+        if name not in ORDER:
+            raise UnknownName("sampler", name, ORDER, "order")
+    return names
 
 
 def bias_of(text: str) -> dict[int, float]:

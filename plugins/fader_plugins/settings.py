@@ -21,6 +21,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         fields: dict[str, Any] = msgspec.to_builtins(self)
         return fields
 
+    def check(self) -> None:
+        """Raise BadValue for what the types admit and nobody can mean. Called whenever a setting is changed by hand."""
+
 
 S = TypeVar("S", bound=Settings)
 

@@ -91,14 +91,17 @@ def check_sessions(backend: Backend, tokens: Sequence[int], chunk: int = 32, tol
 
 def check_best(backend: Backend, tokens: Sequence[int], tolerance: float = 0.0) -> None:
     """Whoever asks `evaluate` for the best few scores gets these, best first, of equal ones the lower token, or all."""
-    wanted = backend.open().extend(tokens, 3)
+    session = backend.open()
+    wanted = session.extend(tokens, 3)
     for count in (1, 5, 200):
-        (found,) = backend.evaluate([Extension(backend.open(), tokens, 3, count)])
+        session.rewind(0)
+        (found,) = backend.evaluate([Extension(session, tokens, 3, count)])
         for one, row in zip(found, wanted, strict=True):
             order = np.argsort(-row, kind="stable")[:count]
             few = one if isinstance(one, Best) else Best(order.tolist(), one[order].tolist())
             assert_equal(np.array(few.scores, np.float32), row[order], f"of the {count} best", tolerance)
             assert_equal(row[few.tokens], row[order], f"of the {count} best tokens", tolerance)
+    session.close()
 
 
 def check_injection(backend: Backend, texts: Iterable[str], control: Iterable[int]) -> None:

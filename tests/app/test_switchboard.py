@@ -13,7 +13,7 @@ import pytest
 from fader.profiles import ContextTable, Profile
 from fader.switchboard import Switchboard, declared_cost
 from fader_backends.base import BackendInfo, Message
-from fader_backends.errors import BadValue, UnknownName
+from fader_backends.errors import BadValue, FaderError, UnknownName
 from fader_plugins.registry import Registry, build
 
 Board = Callable[..., Switchboard]
@@ -154,6 +154,22 @@ def test_unknown_names_offer_the_nearest(board: Board, act: Callable[[Switchboar
     with pytest.raises(UnknownName) as caught:
         act(board())
     assert f"Did you mean {hint}?" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "said"),
+    [
+        ("dry_breakers", "x,y", "is not a list of texts"),
+        ("logit_bias", "5=much", "is not TOKEN=BIAS"),
+        ("order", "top_k, top_q", "unknown sampler 'top_q'"),
+    ],
+)
+def test_a_text_that_cannot_be_read_is_refused_when_it_is_set(board: Board, key: str, text: str, said: str) -> None:
+    """Not with the next turn, and the one after that."""
+    one = board()
+    with pytest.raises(FaderError, match=said):
+        one.set("sampler", key, text)
+    assert one.states["sampler"].settings[key] is None
 
 
 def test_a_broken_plugin_cannot_be_switched(tmp_path: Path) -> None:

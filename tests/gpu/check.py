@@ -91,6 +91,7 @@ def model_figures(name: str, device: str, copy: float) -> Figures:
             raise RuntimeError(f"{shapes.DISK[name] >> 30} GiB of disk are needed, {free >> 30} are free")
         folder = shapes.write(Path(home) / name, name, device, dtype)
         found: Figures = {"dtype": dtype, "generate": measure.theirs(folder, device, dtype)}
+        found["best_on"] = measure.sampled(folder, {"device": device, "dtype": dtype})
         for way in measure.WAYS:
             found[way] = one = measure.ours(folder, way, {"device": device, "dtype": dtype})
             one["tpot_of_generate"] = one["tpot_ms"] / found["generate"]["tpot_ms"]

@@ -16,7 +16,7 @@ from fader_backends.base import ContextSpec, ModelSpec, SamplerSettings, Scalar
 from fader_backends.sampling import chain
 from fader_plugins.contract import CHECKS, Subject
 from fader_plugins.registry import build
-from fader_plugins.testing import Turns, check_toggles
+from fader_plugins.testing import Turns, check_best, check_toggles
 from fader_plugins.turn import RequestDraft
 
 from tests.gpu.measure import ids_of
@@ -84,10 +84,15 @@ def toggles(folder: Path) -> None:
 
 
 def sampling(folder: Path) -> None:
-    """Law 5: over scores of the device a chain of off values is the model's own distribution, and greedy its best token."""
+    """Law 5: over scores of the device a chain of off values is the model's own distribution, and greedy its best token.
+
+    And the best scores, found on the device, are those of whole rows.
+    """
     spec = ModelSpec(backend="torch", model=str(folder), options={"dtype": "float32"})
-    backend = torch_hf.load(spec, ContextSpec(length=256, rows=1, batch=64), lambda _: True)
+    context = ContextSpec(length=256, rows=8, batch=64, options={"best_on": "device"})
+    backend = torch_hf.load(spec, context, lambda _: True)
     try:
+        check_best(backend, ids_of(20), 1e-4)
         scores = backend.open().extend(ids_of(20), 20)
         greedy = chain(SamplerSettings(temperature=0.0), backend, scores.shape[1])
         neutral = chain(

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from fader_backends import torch_hf
-from fader_backends.base import ContextSpec, ModelSpec, Scalar
+from fader_backends.base import ContextSpec, Extension, ModelSpec, SamplerSettings, Scalar
+from fader_backends.sampling import chain
 from fader_plugins.graph_check import check
 
 Figures = dict[str, Any]
@@ -103,6 +104,27 @@ def ours(folder: Path, way: str, load: Mapping[str, Scalar], tokens: int = TOKEN
                 "breaks": state.breaks,
             },
         }
+
+
+def sampled(folder: Path, load: Mapping[str, Scalar], tokens: int = TOKENS) -> Figures:
+    """Measure a token and its choice by temperature, top-k and top-p, with the best scores found on the device and here."""
+    settings = SamplerSettings(temperature=0.7, top_k=40, top_p=0.95, min_p=0.05, seed=1)
+    found: Figures = {}
+    for place in ("host", "device"):
+        with opened(folder, {"best_on": place}, load) as backend:
+            session, ids = backend.open(), ids_of(PROMPT)
+            sample = chain(settings, backend, backend.facts.vocabulary)
+            session.extend(ids[:-1], 0)
+            gaps = []
+            for _ in range(tokens):
+                begin = time.perf_counter()
+                (rows,) = backend.evaluate([Extension(session, ids[-1:], 1, sample.enough)])
+                ids.append(sample(rows[0], ids).token)
+                gaps.append((time.perf_counter() - begin) * 1e3)
+            found[place] = {"tpot_p50_ms": statistics.median(gaps), "ids": ids[-4:]}
+    if found["host"]["ids"] != found["device"]["ids"]:
+        raise RuntimeError(f"other tokens were chosen: {found}")
+    return found
 
 
 def step_bytes(backend: Any, held: int) -> int:

@@ -54,9 +54,36 @@ def test_names_mean_bundles(made: bundle.Bundle, tmp_path: Path) -> None:
     lab = tmp_path / "lab"
     for name in ("20260101-0000-echo", "2026", "last", str(made.folder)):
         assert bundle.find(name, lab) == made.folder
-    with pytest.raises(UnknownName, match="unknown bundle 'nope'"):
-        bundle.find("nope", lab)
-    assert bundle.new_id(datetime(2026, 1, 1), "echo", lab) == "20260101-0000-echo-2"
+    for name in ("nope", ""):
+        with pytest.raises(UnknownName, match=f"unknown bundle '{name}'"):
+            bundle.find(name, lab)
+
+
+def test_what_fits_several_says_which(made: bundle.Bundle, tmp_path: Path) -> None:
+    lab = tmp_path / "lab"
+    bundle.make(lab, msgspec.structs.replace(made.manifest, id="20260101-0001-echo"), {})
+    with pytest.raises(BadValue, match="'2026' fits 2 bundles: 20260101-0000-echo, 20260101-0001-echo"):
+        bundle.find("2026", lab)
+
+
+def test_ids_sort_as_they_were_made(tmp_path: Path) -> None:
+    """To a second, whatever comes after; in the same second a number keeps them apart."""
+    names = [bundle.new_id(datetime(2026, 1, 1, 0, 0, second), word, tmp_path) for second, word in enumerate("zya")]
+    assert names == sorted(names)
+    (tmp_path / names[0]).mkdir()
+    assert bundle.new_id(datetime(2026, 1, 1), "z", tmp_path) == f"{names[0]}-2"
+
+
+def test_nothing_stays_of_one_that_cannot_be_made(
+    made: bundle.Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, data: bytes) -> None:
+        raise StoreError(f"Cannot write {path}: No space left on device.")
+
+    monkeypatch.setattr(bundle, "write", full)
+    with pytest.raises(StoreError, match="No space left"):
+        bundle.make(tmp_path / "other", made.manifest, {"workload.toml": ""})
+    assert list((tmp_path / "other").iterdir()) == []
 
 
 def test_a_zip_and_back(made: bundle.Bundle, tmp_path: Path) -> None:

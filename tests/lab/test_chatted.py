@@ -58,8 +58,10 @@ def turn(board: Switchboard, text: str = SECRET, name: str = "run-0", reused: in
 @pytest.fixture
 def two(board: Boards) -> list[Kept]:
     """The latest first: the same question with the prefix cache on and, before that, off."""
-    off = board(system=f"You are a {SECRET}.", plugins={"prefix_cache": {"on": False}})
-    return [turn(board(system=f"You are a {SECRET}."), name="run-1", reused=80, gap=10.0), turn(off)]
+    drafts = {"draft_model": {"on": False, "model": "/home/somebody/a.gguf"}}
+    off = board(system=f"You are a {SECRET}.", plugins={**drafts, "prefix_cache": {"on": False}})
+    on = board(system=f"You are a {SECRET}.", plugins=drafts)
+    return [turn(on, name="run-1", reused=80, gap=10.0), turn(off)]
 
 
 Make = Callable[..., Bundle]
@@ -165,6 +167,21 @@ def test_a_system_prompt_that_differs_does_not_slip_in(board: Boards, make: Make
         make([turn(board(system="one")), turn(board(system="two"))])
 
 
+def test_a_setting_that_is_a_path_keeps_its_last_name(board: Boards, make: Make) -> None:
+    one, other = (board(plugins={"draft_model": {"on": True, "model": f"/home/somebody/{name}.gguf"}}) for name in "ab")
+    made = make([turn(other, name="run-1"), turn(one)])
+    assert made.manifest.what == "from-chat: draft_model.model a.gguf → b.gguf"
+    assert {name for name, data in contents(made).items() if b"somebody" in data} == set()
+
+
+def test_cold_is_only_what_nothing_was_reused_of(board: Boards, registry: Registry) -> None:
+    off = board(plugins={"prompt_lookup": {"on": True}})
+    for reused, condition in ((0, "cold"), (60, "warm")):
+        found = chatted.pair([turn(board(), name="run-1", reused=80), turn(off, reused=reused)], registry)
+        assert found.conditions == (condition, "warm")
+        assert bool(found.notes) == (condition == "cold")
+
+
 # --- what the lab makes of it ------------------------------------------------------------------------------------------
 
 
@@ -196,6 +213,8 @@ def test_it_can_be_run_again_where_its_words_are_in_it(two: list[Kept], make: Ma
     run = fader("replay", make(two, TOLD).manifest.id)
     assert "run again as" in run.output
     assert "TPOT, side a" in run.output
+    assert "E2E (warm), side b" in run.output
+    assert "no run here gave this figure" not in run.output
     assert "effect" not in run.output
 
 
@@ -212,7 +231,7 @@ def test_nothing_may_rest_on_it(two: list[Kept], make: Make) -> None:
 
     made = make(two)
     with pytest.raises(
-        BadValue, match=r"made from a chat.*fader bench chat -o prefix_cache=off --change prefix_cache=on"
+        BadValue, match=r"made from a chat.*fader bench chat -p profiles/a\.toml --change prefix_cache=on"
     ):
         adopt.check(made, adopt.judged(made, ["tpot <= 1 s"]))
     assert fader("challenge", made.manifest.id).exit_code == 2

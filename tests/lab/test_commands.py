@@ -166,7 +166,7 @@ def test_the_workloads_are_listed(fader: Fader) -> None:
 
 
 def test_no_bundles_yet(fader: Fader) -> None:
-    assert fader("lab", "list").stdout == "No bundles yet: fader bench makes them.\n"
+    assert fader("lab", "list").stdout == "No bundles yet: fader bench makes them, and /bundle in the chat.\n"
 
 
 def test_a_bundle_that_cannot_be_read_is_listed_all_the_same(fader: Fader, paths: Paths) -> None:

@@ -182,6 +182,9 @@ def test_times_the_baseline_is_the_last_turn_with_nothing_on_trial(turn: Run) ->
         ("itl_p99 <= 60 ms over 50 tokens", "a p99 wants more tokens"),
         ("ttft_p95 <= 300 ms", "a turn has one ttft"),
         ("ttft <= 300 ms over 20 tokens", "only itl looks back"),
+        (f"itl <= 60 ms over {'9' * 5000} tokens", "does not fit itl"),
+        (f"itl <= {'9' * 400} ms", "more than a number can hold"),
+        ("tpot <= 1e999 ms", "more than a number can hold"),
     ],
 )
 def test_bad_lines_name_themselves(text: str, said: str) -> None:
@@ -189,6 +192,19 @@ def test_bad_lines_name_themselves(text: str, said: str) -> None:
         live.parse([text])
     assert "watch" in str(caught.value)
     assert caught.value.failure.next_step
+
+
+def test_the_example_it_gives_can_be_meant() -> None:
+    with pytest.raises(FaderError) as caught:
+        live.parse(["nonsense"])
+    examples = caught.value.failure.next_step.split("'")[1::2]
+    assert len(live.parse(examples)) == 2
+
+
+def test_a_limit_without_spaces_is_named_as_one_with_them(turn: Run) -> None:
+    trip = turn(watch("ttft<=1 ms"))
+    assert trip is not None
+    assert live.measured(trip).startswith("ttft was ")
 
 
 def test_how_far_it_looks_back() -> None:

@@ -34,7 +34,9 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_bundles(paths: Paths, as_json: bool) -> None:
-    """Print the bundles, the oldest first; one that cannot be read says so."""
+    """Print the bundles, the oldest first; one that cannot be read says so. Raises StoreError where no folder is theirs."""
+    if paths.lab.exists() and not paths.lab.is_dir():
+        raise StoreError(f"{paths.lab} is no folder.", "", "Move it away: bundles are kept in a folder of that name.")
     found = []
     for name in bundle.ids(paths.lab):
         folder = paths.lab / name
@@ -49,7 +51,7 @@ def list_bundles(paths: Paths, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
     elif not found:
-        click.echo("No bundles yet: fader bench makes them.")
+        click.echo("No bundles yet: fader bench makes them, and /bundle in the chat.")
     else:
         rows = [(one.id, one.state, f"{one.bytes / MB:.1f} MB", one.what) for one in found]
         show_table(("BUNDLE", "STATE", "SIZE", "WHAT"), rows)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from fader_backends.errors import StoreError, UnknownName
+from fader_backends.errors import BadValue, StoreError, UnknownName
 
 from ..paths import make_folder
 from . import archive
@@ -45,9 +45,9 @@ class _Head(msgspec.Struct):
 
 
 def new_id(created: datetime, words: str, folder: Path) -> str:
-    """Return an id that sorts by time and is free in `folder`: 20260131-1405-copy-prompt_lookup."""
+    """Return an id that sorts by time and is free in `folder`: 20260131-140530-copy-prompt_lookup."""
     slug = re.sub(r"[^a-z0-9_]+", "-", words.lower()).strip("-")[:48]
-    name = f"{created:%Y%m%d-%H%M}-{slug}".strip("-")
+    name = f"{created:%Y%m%d-%H%M%S}-{slug}".strip("-")
     free, number = name, 1
     while (folder / free).exists():
         number += 1
@@ -60,11 +60,14 @@ def make(lab: Path, manifest: Manifest, texts: dict[str, str]) -> Bundle:
     folder = lab / manifest.id
     make_folder(lab)
     make_folder(folder)
-    make_folder(folder / "profiles")
-    for name, text in texts.items():
-        write(folder / name, text.encode())
-    bundle = Bundle(folder, manifest)
-    return seal(bundle, manifest)
+    try:
+        make_folder(folder / "profiles")
+        for name, text in texts.items():
+            write(folder / name, text.encode())
+        return seal(Bundle(folder, manifest), manifest)
+    except StoreError:
+        shutil.rmtree(folder, ignore_errors=True)  # without a manifest nobody would find it again
+        raise
 
 
 def seal(bundle: Bundle, manifest: Manifest) -> Bundle:
@@ -163,19 +166,21 @@ def opened(name: str, lab: Path, check: bool = True) -> Iterator[Bundle]:
 
 
 def find(name: str, lab: Path) -> Path:
-    """Return the folder that an id, the beginning of just one, or a path means. Raises UnknownName."""
+    """Return the folder that an id, the beginning of just one, or a path means. Raises UnknownName, BadValue."""
     if (lab / name / MANIFEST).is_file() and name:
         return lab / name
     path = Path(name).expanduser()
     if (path / MANIFEST).is_file():
         return path.absolute()
     known = ids(lab)
-    if name in ("last", "") and known:
+    if name == "last" and known:
         return lab / known[-1]
-    fitting = [one for one in known if one.startswith(name)]
+    fitting = [one for one in known if name and one.startswith(name)]
     if len(fitting) == 1:
         return lab / fitting[0]
-    raise UnknownName("bundle", name, fitting or known)
+    if fitting:
+        raise BadValue(f"{name!r} fits {len(fitting)} bundles: {', '.join(fitting)}.", "", "Name more of it.")
+    raise UnknownName("bundle", name, known)
 
 
 def ids(lab: Path) -> list[str]:

@@ -5,6 +5,9 @@ Knows manifests.
 
 from __future__ import annotations
 
+import shlex
+
+from .bundle import PROFILES
 from .evidence import Manifest
 from .experiment import valued, worded
 
@@ -26,7 +29,10 @@ def marks(manifest: Manifest) -> list[str]:
 def no_claim(manifest: Manifest) -> str:
     """Return what stands in place of a conclusion."""
     changed = " and ".join(map(worded, manifest.variables))
-    return f"No conclusion: {changed} in {_turns(manifest.rounds)} of a chat on each side. To measure it: {bench_hint(manifest)}"
+    return (
+        f"No conclusion: {changed} in {_turns(manifest.rounds)} of a chat on each side. "
+        f"To measure it, in this bundle's folder: {bench_hint(manifest)}"
+    )
 
 
 def how(manifest: Manifest) -> str:
@@ -39,15 +45,16 @@ def method() -> list[str]:
     return [
         "Turns of a running chat, taken from its record: nothing was run for this. No warm-up, no baseline against itself, and "
         "replies ended where they ended.",
-        "Cold: the first question of a conversation, asked for the first time. Warm: later questions, and ones asked again.",
+        "Cold: the first question of a conversation, asked for the first time, of which nothing was reused. Warm: all others.",
         "Both sides had the same prompt, and the same settings but for the one that is named; seeds may differ.",
     ]
 
 
 def bench_hint(manifest: Manifest) -> str:
-    """Return a command that measures the same change."""
+    """Return a command that measures the same change, from the profile of side a, in the bundle's folder."""
     (one, *_) = manifest.variables
-    return f"fader bench chat -o {one.key}={valued(one.before)} --change {one.key}={valued(one.after)}"
+    value = "" if one.after is None else valued(one.after) if isinstance(one.after, bool | float) else str(one.after)
+    return f"fader bench chat -p {PROFILES[0]} --change {shlex.quote(f'{one.key}={value}')}"
 
 
 def _turns(count: int) -> str:

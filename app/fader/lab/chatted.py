@@ -63,7 +63,7 @@ def pair(turns: Sequence[Kept], registry: Registry) -> Pair:
         raise NoPair("No earlier recorded turn asked the same as the last one.", "", step)
     for place, one in enumerate(same):
         if len(_differences(one, last, registry)) == 1:
-            first = one.messages == 1 and place == len(same) - 1
+            first = one.messages == 1 and place == len(same) - 1 and not one.stats.numbers().reused_tokens
             return Pair([one], [last], ("cold" if first else "warm", "warm"), "AB", (FIRST,) * first)
     check(same[0], last, registry, "the last two turns of this prompt", "ask again (/regen), then /bundle.")
     raise AssertionError  # or it would have been returned
@@ -142,9 +142,9 @@ def make(found: Pair, around: Surroundings, registry: Registry, told: Sequence[M
 def _workload(found: Pair, told: Sequence[Message] | None) -> Workload:
     longest = max(one.stats.output for side in (found.a, found.b) for one in side)
     *before, question = told or [Message("user", "(left out)")]
-    case = Case(
-        name=CASE, before=[Said(role=one.role, content=one.content) for one in before], turns=[question.content]
-    )
+    said = [Said(role=one.role, content=one.content) for one in before]
+    again = "warm" in found.conditions
+    case = Case(name=CASE, before=said, turns=[question.content], again=again)
     return Workload(
         name=NAME,
         summary="a question of a chat",
@@ -175,7 +175,8 @@ def _write(made: Bundle, found: Pair, told: Sequence[Message] | None, notes: Not
             for event in events:
                 taking.take(event)
             seed = request.sampler.seed
-            run = taking.run(Step("ab", number, case, side), CASE, 0, condition, "ok", seed, 0.0, None)
+            asked = int(condition == "warm")  # as the workload asks: at first, and again
+            run = taking.run(Step("ab", number, case, side), CASE, asked, condition, "ok", seed, 0.0, None)
             run = msgspec.structs.replace(run, load_average=None)  # what it was then is not known
             notes.take(Taken(run, request, events, taking.output()))
             writer.begin(index, request)

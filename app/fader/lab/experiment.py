@@ -18,6 +18,7 @@ from ..compare import spec
 from ..profiles import ContextTable, Profile, reason
 from ..switchboard import Switchboard
 from .evidence import Side, Variable
+from .placeless import placeless
 from .workload import Workload
 
 PLAIN_FIELDS = ("backend", "model", "template", "system", "max_tokens", "stop", "chunk")
@@ -224,7 +225,7 @@ def differences(a: Switchboard, b: Switchboard) -> tuple[Variable, ...]:
         plugin, dot, _ = key.partition(".")
         idle = dot and plugin in a.states and not (a.states[plugin].on or b.states[plugin].on)
         if not idle and before.get(key) != after.get(key):
-            found.append(Variable(key=key, before=before.get(key), after=after.get(key)))
+            found.append(Variable(key=key, before=placeless(before.get(key)), after=placeless(after.get(key))))
     return tuple(found)
 
 
@@ -267,7 +268,7 @@ def profile_text(board: Switchboard, name: str) -> str:
 
     profile = board.to_profile(name, board.profile.summary)
     data: dict[str, Any] = msgspec.to_builtins(profile)
-    data["model"] = model_name(profile.model)
+    data = {**placeless(data), "model": model_name(profile.model)}
     for key in ("name", "sources"):
         data.pop(key)
     return tomli_w.dumps(_written(data))
@@ -278,7 +279,7 @@ def model_name(model: str) -> str:
     embedded = models.embedded()
     if not model or (embedded is not None and Path(model) == embedded):
         return ""
-    return Path(model).stem if model.lower().endswith(".gguf") else model
+    return Path(model).stem if model.lower().endswith(".gguf") else str(placeless(model))
 
 
 def _written(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Knows names of figures, not how they are measured. A gate on what was not measur
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -87,12 +88,12 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
     of_baseline: bool = False
 
 
-def parse(text: str, where: str = "") -> Gate:
+def parse(text: str, where: str = "", examples: str = EXAMPLES) -> Gate:
     """Return the gate a line says. Raises BadValue or UnknownName; `where` names its place in a file."""
     place = f"{where}: " if where else ""
     found = FORM.fullmatch(text.strip())
     if found is None:
-        raise BadValue(f"{place}gate {text!r} is not FIGURE <= LIMIT.", "", EXAMPLES)
+        raise BadValue(f"{place}gate {text!r} is not FIGURE <= LIMIT.", "", examples)
     name, sign, number, rest = found[1].lower(), found[2], found[3], found[4].strip()
     known, statistic = _figure(name, where)
     of_baseline = bool(BASELINE.fullmatch(rest))
@@ -102,6 +103,8 @@ def parse(text: str, where: str = "") -> Gate:
         said = f"the unit {rest!r} does not fit {name}" if rest else f"{name} needs a unit"
         raise BadValue(f"{place}gate {text!r}: {said}.", "", f"Its units: {wanted}; or 'x baseline'.")
     limit = float(number) * (1 if of_baseline else units[rest.lower()])
+    if not math.isfinite(limit):
+        raise BadValue(f"{place}gate {text!r}: {number} is more than a number can hold.", "", examples)
     return Gate(
         text=" ".join(text.split()),
         figure=f"{known.metric}_{statistic}" if statistic else known.metric,

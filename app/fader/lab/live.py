@@ -25,7 +25,8 @@ LIVE = ("ttft", "ttfv", "tpot", "itl", "e2e", "prefill", "decode", "reuse", "acc
 LEAST = {"p95": 20, "p99": 100}
 """Gaps below which a percentile is a guess."""
 WHOLE = ("end", "stop", "length")
-OVER = re.compile(r"(.*?)\s+over\s+(?:the\s+)?(?:last\s+)?([0-9]+)\s+tokens?", re.IGNORECASE)
+EXAMPLES = "Write for example 'itl_p95 <= 60 ms over 100 tokens' or 'tpot <= 1.1 x baseline'."
+OVER = re.compile(r"(.*?)\s+over\s+(?:the\s+)?(?:last\s+)?([0-9]{1,9})\s+tokens?", re.IGNORECASE)
 
 
 class Limit(NamedTuple):
@@ -47,6 +48,8 @@ class Trip(NamedTuple):
     value: float
     bound: float
     """In the unit of the figure, as `value`."""
+    held: bool
+    """Whether the limits held at any time since they were set."""
     back: Variable | None
     """What goes back: `before` is what the turn had, `after` what it was when the limits last held. None: nothing is on trial."""
 
@@ -58,7 +61,7 @@ def parse(texts: Sequence[str], where: str = "watch") -> list[Limit]:
 
 def _parsed(text: str, where: str) -> Limit:
     found = OVER.fullmatch(text.strip())
-    gate = gates.parse(found[1] if found else text, where)
+    gate = gates.parse(found[1] if found else text, where, EXAMPLES)
     tokens = int(found[2]) if found else TOKENS
     name = next(name for name, known in gates.FIGURES.items() if known.metric == gate.metric)
     if name not in LIVE:
@@ -138,7 +141,7 @@ class Watch:
             (judged,) = gates.judge([gate], {gate.figure: value}, {gate.figure: before})
             if judged.holds is False and value is not None:
                 bound = gate.limit * (before or 0) if gate.of_baseline else gate.limit
-                return Trip(limit, value, bound, self._back())
+                return Trip(limit, value, bound, bool(self._base), self._back())
         return None
 
     def _held(self, values: Sequence[float | None]) -> None:
@@ -199,7 +202,7 @@ def measured(trip: Trip) -> str:
     gate = limit.gate
     over = f" over the last {limit.tokens} tokens" if limit.streams else ""
     times = f" ({gate.limit:g} x baseline)" if gate.of_baseline else ""
-    name = gate.text.split()[0]
+    name = re.split(r"[\s<>]", gate.text, maxsplit=1)[0]
     return f"{name}{over} was {gates.shown(gate, trip.value)}; the limit is {gate.sign} {gates.shown(gate, trip.bound)}{times}."
 
 
@@ -207,6 +210,8 @@ def told(trip: Trip) -> str:
     """Return a trip as one line: what was measured, the limit, what goes back, and how to throw it again."""
     said, back = measured(trip), trip.back
     if back is None:
+        if not trip.held:
+            return f"{said} It has not held yet, so nothing is known to break it, and nothing goes back."
         return f"{said} Nothing was changed since it last held, so nothing goes back."
     now, was = valued(back.after), valued(back.before)
     return f"{said} {back.key} goes back to {now} at the next turn. To have {was} again: {again(back)}"

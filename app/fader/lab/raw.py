@@ -18,6 +18,7 @@ from fader_plugins.turn import AnyEvent, GenerationRequest, Loaded
 
 from ..metrics import Stats
 from .evidence import Kl, Output, Run
+from .placeless import last_name, of_request
 
 RUNS, EVENTS, OUTPUTS = "runs.jsonl.gz", "events.jsonl.gz", "outputs.jsonl.gz"
 KL = "kl.json.gz"
@@ -57,7 +58,7 @@ class Writer:
     def begin(self, index: int, request: GenerationRequest) -> None:
         """Write what a run asks. Its events may come from now on."""
         self._runs[request.id] = index
-        self._write(EVENTS, Line(index, request=_nameless(request)))
+        self._write(EVENTS, Line(index, request=of_request(request)))
 
     def event(self, event: AnyEvent) -> None:
         """Write one event of a run that has begun."""
@@ -93,16 +94,10 @@ class Writer:
         self._under[name].flush()
 
 
-def _nameless(request: GenerationRequest) -> GenerationRequest:
-    """Return the request without the folder its model lies in: that is nobody's business, and changes no number."""
-    name = request.model.model.replace("\\", "/").rpartition("/")[2]
-    return msgspec.structs.replace(request, model=msgspec.structs.replace(request.model, model=name))
-
-
 def _placeless(event: AnyEvent) -> AnyEvent:
     if isinstance(event, Loaded) and event.facts.path:
-        name = event.facts.path.replace("\\", "/").rpartition("/")[2]
-        return msgspec.structs.replace(event, facts=msgspec.structs.replace(event.facts, path=name))
+        facts = msgspec.structs.replace(event.facts, path=last_name(event.facts.path))
+        return msgspec.structs.replace(event, facts=facts)
     return event
 
 

@@ -87,6 +87,8 @@ def locator(note: ModelNote, given: str | None, paths: Paths, environ: Mapping[s
     def locate(profile: Profile) -> Profile:
         if profile.backend not in models.BACKENDS or (not note.sha256 and given is None and note.file == ""):
             return profile
+        if given is None and "/" in profile.model:  # a hub id; folders are not named in bundles
+            return profile
         return msgspec.structs.replace(profile, model=str(find(note, given, profile.model, paths, environ, home).path))
 
     return locate
@@ -96,6 +98,9 @@ def find(note: ModelNote, given: str | None, name: str, paths: Paths, environ: M
     """Return the model's file: `given` as it is, else one whose hash is the bundle's. Raises ModelMissing."""
     places = models.folders(paths, environ, home)
     if given is not None:
+        folder = Path(given).expanduser()
+        if (folder / "config.json").is_file():  # as torch reads models
+            return Found(folder.absolute(), "")
         path = models.resolve(given, places)
         return Found(path, models.sha256(path, paths.hashes))
     namesakes = [one.path for one in models.find(places) if one.path.name == note.file or one.name == name]
@@ -103,7 +108,7 @@ def find(note: ModelNote, given: str | None, name: str, paths: Paths, environ: M
     others = []
     for path in [*namesakes, *([embedded] if embedded is not None else [])]:
         digest = models.sha256(path, paths.hashes)
-        if digest == note.sha256 or not note.sha256:
+        if digest == note.sha256 or (not note.sha256 and path.name == note.file):
             return Found(path, digest)
         if path.name == note.file:
             others.append(f"{path} has its name but is another file (sha256 {digest[:12]}…).")

@@ -46,12 +46,13 @@ def of_chat(app: Evidence, words: bool) -> None:
         of_columns(app, comparer, comparer.columns[:2], words)
         return
     turns = recorded(chat)
+    unrecorded = chat.leaf is not None and chat.leaf not in [message for message, _ in turns]
     pair = chatted.pair([one for _, one in turns], chat.board.registry)
     told = None
     if words:
         reply = next(message for message, one in turns if one is pair.b[-1])
         told = joined(said(chat.store.path(reply)[:-1]))
-    write(app, chat, pair, told)
+    write(app, chat, pair, told, "The last reply is not in it, for its turn was not recorded." if unrecorded else "")
 
 
 def recorded(chat: Chat) -> list[tuple[int, kept.Kept]]:
@@ -77,8 +78,8 @@ def of_columns(app: Lines, comparer: Comparer, columns: Sequence[Column], words:
     write(app, comparer.chat, evidence.pair(side, one, other, comparer.chat.board.registry), told)
 
 
-def write(app: Lines, chat: Chat, pair: Pair, told: Sequence[Message] | None) -> None:
-    """Write the bundle on another thread, then say where it is."""
+def write(app: Lines, chat: Chat, pair: Pair, told: Sequence[Message] | None, note: str = "") -> None:
+    """Write the bundle on another thread, then say where it is, and the note."""
     registry, paths = chat.board.registry, app.paths
 
     def writing() -> None:
@@ -91,8 +92,9 @@ def write(app: Lines, chat: Chat, pair: Pair, told: Sequence[Message] | None) ->
         except Exception as error:  # whatever it is, the chat goes on
             app.call_from_thread(app.broke, error)
             return
-        words = "No word of the conversation is in it" if told is None else "Prompt and replies are in it"
-        text = f"{made.manifest.what}\n{words}. To read it: fader lab show {made.manifest.id}"
+        words = "No word of the conversation is in it." if told is None else "Prompt and replies are in it."
+        said = "\n".join(filter(None, (made.manifest.what, note, words)))
+        text = f"{said} To read it: fader lab show {made.manifest.id}"
         app.call_from_thread(app.notify, text, title="Bundle", timeout=15, markup=False)
 
     app.run_worker(writing, thread=True, exit_on_error=False)

@@ -98,7 +98,7 @@ class Evidence(Actions):
         if text:
             from ..lab import live
 
-            limits = [] if text == "off" else [text]
+            limits = [] if text.lower() == "off" else [text]
             live.parse(limits, "/watch")
             self.become(msgspec.structs.replace(board.profile, watch=limits))
             self.watch_chat()
