@@ -79,7 +79,7 @@ def review(bundle: str, as_json: bool) -> int:
     type=click.IntRange(1),
     group=RUNS,
     metavar="N",
-    help="Repetitions on each side.  [default: the bundle's]",
+    help="Repetitions on each side; below 8 no change can be told from noise.  [default: the bundle's]",
 )
 @option("--verify", is_flag=True, group=RUNS, help="Run nothing: recompute every printed number from the raw events.")
 @json_option

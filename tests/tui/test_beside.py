@@ -52,6 +52,7 @@ async def test_columns_stream_together_with_numbers(tmp_path: Path) -> None:
         assert "≠A parts at token 0: 'left ' 60.7% against 'right ' 60.7%; cause: settings" in foot
 
 
+@pytest.mark.slow
 async def test_keep_goes_back_with_the_others_beside(tmp_path: Path) -> None:
     async with beside(tmp_path) as sides:
         await sides.press("enter")
@@ -66,6 +67,7 @@ async def test_keep_goes_back_with_the_others_beside(tmp_path: Path) -> None:
         await sides.scene.until(lambda: "Kept B; 1 more beside it" in sides.scene.toasts(), "what was done")
 
 
+@pytest.mark.slow
 async def test_settings_are_edited_in_place(tmp_path: Path) -> None:
     """Typing over a cell changes that column from its next run on; a wrong value is refused and changes nothing."""
     async with beside(tmp_path) as sides:
@@ -135,6 +137,7 @@ async def test_a_failed_column_says_why_and_the_others_go_on(tmp_path: Path) -> 
         assert "It broke. Why it did. Try again." in sides.scene.text()
 
 
+@pytest.mark.slow
 async def test_blind_choice(tmp_path: Path) -> None:
     """Nothing shows which is which until one is picked; the tally has it."""
     async with beside(tmp_path) as sides:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from fader.lab import bundle, raw, report
 from fader.lab.bundle import Bundle
 from fader.tui.beside.screen import BesideScreen
@@ -11,6 +12,8 @@ from fader.tui.breakdown import BreakdownScreen
 
 from .beside_house import Beside
 from .house import Scene, stage
+
+pytestmark = pytest.mark.slow
 
 
 async def bundled(scene: Scene, command: str = "/bundle") -> Bundle:

@@ -16,6 +16,8 @@ from fader_plugins.turn import Offered, Token
 
 from .house import Scene, stage
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parent / "snapshots"
 WORDS = [" The", " sea", " is", " a", " vast", "\n", "mirror", ",", " and", " so", " on"]
 PIECES = {1000 + place: word.encode() for place, word in enumerate(WORDS)} | {1011: b" lake", 1012: b" \xc3", 1013: b""}

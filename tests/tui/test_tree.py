@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from fader.store import Twig
 from fader.tui.tree import outline
 
 from .house import Scene, stage
+
+pytestmark = pytest.mark.slow
 
 
 async def focus(scene: Scene, *keys: str) -> None:

@@ -12,11 +12,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
 from ..lab.bundle import Bundle
-from ..lab.evidence import Side
+from ..lab.evidence import Hardware, Side
 from ..lab.experiment import Experiment
 from ..lab.values import Report
 from ..paths import Paths
-from .run import quiet, stopped_by_interrupt
+from .run import quiet, stopped_by_interrupt, tell
 
 if TYPE_CHECKING:
     from ..lab.recorder import Surroundings
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ..lab.seats import Seat
 
 BAR = 24
+BUSY = 0.5
+"""Load for each core from which a person is told."""
 PARTS = 10
 """Lines of progress where nobody watches a bar."""
 
@@ -56,6 +58,8 @@ def recorded(wanted: Experiment, around: Surroundings, paths: Paths, quality: bo
     from ..lab import hardware, recorder, report
 
     running: list[Runner] = []
+    if said := busy(around.hardware):
+        tell(said)
     bar = Progress(sys.stderr, wanted.title)
 
     def stop() -> None:
@@ -74,6 +78,14 @@ def recorded(wanted: Experiment, around: Surroundings, paths: Paths, quality: bo
         )
     bar.end()
     return report.write(made)
+
+
+def busy(machine: Hardware) -> str:
+    """Return what to say where other programs are at work already; nothing where they are not, or nobody knows."""
+    load, cores = machine.load_average, machine.cores
+    if load is None or not cores or load < cores * BUSY:
+        return ""
+    return f"this machine is busy (load {load:.1f} on {cores} cores), and times will tell of that, too."
 
 
 class Progress:

@@ -53,6 +53,7 @@ def replay(asked: Replayed, paths: Paths) -> int:
         now, _ = recorded(wanted, surroundings(paths, f"{then.manifest.id} run again"), paths)
         if not now.whole:
             tell(f"partial: {now.manifest.stopped}; what was measured is kept as {now.manifest.id}.")
+            tell("nothing was compared. --rounds makes it shorter; below 8 no change can be told from noise.")
             return 130
         found = compare(then, now)
     show(found, asked.as_json, out)

@@ -243,7 +243,7 @@ def differences(bundle: Bundle) -> list[str]:
 
     kept, fresh = stored(bundle.folder), build(bundle)
     if kept is None:
-        raise StoreError(f"There is no report in {bundle.folder}.", "", "Make it again: fader lab show.")
+        raise StoreError(f"There is no report in {bundle.folder}.", "", "Make it again: fader lab open.")
     found = [name for name in Report.__struct_fields__ if getattr(kept, name) != getattr(fresh, name)]
     if "figures" in found:
         found += [
