@@ -16,6 +16,7 @@ from fader.switchboard import Switchboard
 from fader.why import why
 from fader_backends.base import Message
 from fader_backends.errors import OutOfMemory
+from fader_plugins import prefix_cache
 from fader_plugins.registry import Registry
 from fader_plugins.testing import check_toggles, reply
 from fader_plugins.turn import Drafted, Failed, Finished, GenerationRequest, PluginFault, RequestDraft, Restored, Token
@@ -112,7 +113,11 @@ def test_prefixes_come_back_from_every_tier(
 
     cold = reply(ask(first, "other", on=False))
     ask(first, "me")
+    assert all(tiers.disk.flush(30) for _, tiers in prefix_cache.plugin.kept), (
+        "of two that wait only the last is written"
+    )
     ask("Something else, and long enough to be worth keeping as well.", "me")
+    assert all(tiers.disk.flush(30) for _, tiers in prefix_cache.plugin.kept)
     events = ask(first, "me")
     (restored,) = [event for event in events if isinstance(event, Restored)]
     assert reply(events) == cold
