@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from fader import models
 from fader.cli import main
+from fader.commands.replay import summary
 from fader.lab import bundle, raw, replay, restore
 from fader.lab.bundle import Bundle
 from fader.lab.evidence import Hardware, ModelNote, Output, Run
@@ -231,3 +232,20 @@ def test_a_model_that_is_not_here_is_one_line(small: Bundle, monkeypatch: pytest
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(f"fader: The model of this bundle is not here: mine.gguf, sha256 {'e' * 64}.")
     assert done.stderr.count("\n") == 1
+
+
+def test_the_last_line_keeps_claims_apart_from_what_noise_hid() -> None:
+    def row(kind: str, then: str, outcome: str, there: bool = True) -> replay.Row:
+        return replay.Row(name="x", kind=kind, then=then, now="", outcome=outcome, there=there)  # type: ignore[arg-type]
+
+    rows = (
+        row("effect", "× 0.15 (0.14 to 0.16) better", "same"),
+        row("effect", "× 0.50 (0.40 to 0.60) better", "differs", there=False),
+        row("effect", "× 1.02 (0.99 to 1.07) ~", "same"),
+        row("value", "17 ms", "differs"),
+        row("value", "17 ms", "same"),
+    )
+    assert summary(replay.Replay(bundle="a", again="b", environment=(), rows=rows)) == (
+        "1 of 2 effects of the change are there again. 1 of 1 that could not be told from noise still cannot. "
+        "1 value differs taken alone; what is claimed is the change's effect."
+    )

@@ -80,7 +80,20 @@ def show(found: Replay, as_json: bool, out: TextIO) -> None:
         click.echo(f"  {line}", file=out)
     rows = [(row.name, row.then, row.now, row.outcome + (f": {row.why}" if row.why else "")) for row in found.rows]
     click.echo("\n" + table(("FIGURE", "THEN", "NOW", "OUTCOME"), rows), file=out)
+    if any(row.kind == "effect" for row in found.rows):
+        click.echo(f"\n{summary(found)}", file=out)
+
+
+def summary(found: Replay) -> str:
+    """Return what became of the change's effects, those that were claimed apart from those that noise hid."""
     effects = [row for row in found.rows if row.kind == "effect"]
-    if effects:
-        held = sum(row.there for row in effects)
-        click.echo(f"\n{held} of {len(effects)} effects of the change are there again.", file=out)
+    claimed = [row for row in effects if not row.then.endswith("~")]
+    hidden = [row for row in effects if row not in claimed]
+    said = [f"{sum(row.there for row in claimed)} of {len(claimed)} effects of the change are there again."]
+    if hidden:
+        still = sum(row.there for row in hidden)
+        said.append(f"{still} of {len(hidden)} that could not be told from noise still cannot.")
+    if apart := sum(row.kind == "value" and row.outcome == "differs" for row in found.rows):
+        values = "1 value differs" if apart == 1 else f"{apart} values differ"
+        said.append(f"{values} taken alone; what is claimed is the change's effect.")
+    return " ".join(said)
