@@ -40,12 +40,12 @@ def turn(board: Switchboard, text: str = SECRET, name: str = "run-0", reused: in
             case Token():
                 odds = Odds(-1.625, 1.0, 1, b"", b"", b"", b"")
                 event = msgspec.structs.replace(
-                    event, text=SECRET, token=4242, odds=odds, pieces={4242: SECRET.encode()}
+                    event, text=SECRET, token=424242424242, odds=odds, pieces={424242424242: SECRET.encode()}
                 )
             case Restored():
                 event = msgspec.structs.replace(event, note=SECRET, difference=Difference(3, SECRET, SECRET))
             case Finished():
-                event = msgspec.structs.replace(event, text=SECRET, ids=(4242,) * 41)
+                event = msgspec.structs.replace(event, text=SECRET, ids=(424242424242,) * 41)
         made.append(event)
     at = made[0].at_ns
     made.insert(1, Loaded(request_id=name, at_ns=at, facts=facts, context=ContextSpec(length=2048), load_ms=0.0))
@@ -137,7 +137,7 @@ def test_stopped_turns_are_passed_over(board: Boards, registry: Registry) -> Non
 def test_no_word_goes_in_unless_asked(two: list[Kept], make: Make) -> None:
     found = contents(make(two))
     assert {name for name, data in found.items() if SECRET.encode() in data} == set()
-    for trace in (b"somebody", b"4242", b"-1.625"):
+    for trace in (b"somebody", b"424242424242", b"-1.625"):
         assert {name for name, data in found.items() if trace in data} == set(), trace
 
 
