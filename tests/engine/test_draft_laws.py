@@ -204,6 +204,7 @@ def test_rows_with_drafts_beside_rows_without(make: Make, registry: Registry, ba
         assert max(gaps) <= 24, "a row without drafts waits for another's"
 
 
+@pytest.mark.slow
 def test_rubbish_cannot_make_a_reply_wrong(make: Make, tmp_path: Path) -> None:
     """Guesses that are no tokens of the model are cut; what is no token at all is the plugin's fault, and told."""
     want = reply(answer(build(None), make()))

@@ -184,6 +184,7 @@ def test_submitting_right_after_a_death(remote: Remote, ask: Ask) -> None:
     assert remote.says(ask("last")) == "last", "no late second end of the others came in between"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits on a process descriptor, which is Linux's")
 def test_news_of_an_old_death_blames_no_new_turn(tmp_path: Path, ask: Ask) -> None:
     """A reader that learns late of its engine's death reports only the turns of that engine."""

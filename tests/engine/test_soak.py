@@ -22,7 +22,8 @@ TURNS = int(os.environ.get("FADER_SOAK_TURNS", "14"))
 SAMPLED = {"seed": 7, "temperature": 1.0, "top_p": 1.0, "min_p": 0.0}
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
 def test_soak_on_echo(registry: Registry, board: Callable[..., Switchboard], seed: int) -> None:
     switches = board(
         load={"noise": 1.5}, max_tokens=20, plugins={"sampler": SAMPLED, "prefix_cache": {"min_tokens": 8}}

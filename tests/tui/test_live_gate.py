@@ -9,6 +9,7 @@ from fader.tui.messages import Answer
 
 from .house import Scene, stage
 
+pytestmark = pytest.mark.slow
 LIMIT = ["itl_p95 <= 60 ms over 20 tokens"]
 
 
