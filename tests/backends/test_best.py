@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fader.headless import Headless
 from fader.profiles import ContextTable, Profile
-from fader_backends.base import Best, SamplerSettings
+from fader_backends.base import Best, Message, SamplerSettings
 from fader_backends.errors import BadScores
 from fader_backends.sampling import Chain, chain
 from fader_plugins.registry import Registry
@@ -19,7 +19,6 @@ from fader_plugins.turn import RequestDraft, Token
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.backends import tiny_hf
 from tests.engine.test_laws import PROMPTS, planner
 
 FEW = settings(max_examples=100, deadline=None)
@@ -82,7 +81,6 @@ def test_when_a_few_are_enough(keys: dict[str, Any], enough: int) -> None:
 
 def test_who_watches_needs_all() -> None:
     """Log-probabilities over the vocabulary, and a grammar, look at every score; a change of settings counts at once."""
-
     assert chain(SamplerSettings(), watch=5).enough == 0
     assert Chain(SamplerSettings(), constraint=object()).enough == 0  # type: ignore[arg-type]  # its presence alone counts
     one = chain(SamplerSettings())
@@ -110,12 +108,6 @@ def test_torch_finds_what_numpy_finds(many: list[list[float]], count: int) -> No
     assert best(torch.from_numpy(scores), count) == [by_numpy(row, count) for row in scores]
 
 
-@pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Tiny models by kind, written once."""
-    return tiny_hf.written_once(tmp_path_factory)
-
-
 SAMPLED = {"temperature": 0.9, "top_k": 40, "top_p": 0.9, "seed": 3}
 
 
@@ -131,7 +123,7 @@ def test_a_reply_is_the_same_wherever_they_are_found(
     sampler: dict[str, Any],
     counts: set[int],
     registry: Registry,
-    models: Callable[[str], Path],
+    folders: Callable[[str], Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Ids and probabilities bit for bit, with drafts and over several turns; and the device is asked where it may be."""
@@ -152,7 +144,7 @@ def test_a_reply_is_the_same_wherever_they_are_found(
         profile = Profile(
             name="torch",
             backend="torch",
-            model=str(models("llama")),
+            model=str(folders("llama")),
             context=table,
             max_tokens=24,
             chunk=32,
@@ -167,8 +159,6 @@ def test_a_reply_is_the_same_wherever_they_are_found(
 
 
 def _said(engine: Headless, draft: RequestDraft, text: str) -> tuple[Any, ...]:
-    from fader_backends.base import Message
-
     draft.owner, draft.messages = "me", [Message("user", text)]
     events = list(engine.run(draft.freeze(text[:9], 0)))
     return reply(events), [event.logprob for event in events if isinstance(event, Token)]

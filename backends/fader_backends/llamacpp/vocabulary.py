@@ -6,19 +6,31 @@ Knows no context and no conversation.
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fader_backends.llamacpp.library import Line, bindings
+from fader_backends.llamacpp.library import LOG, Line, bindings, catch_log
 
 KINDS = "tokenizer.ggml.token_type"
 """A GGUF file's array of the kinds of its tokens."""
 _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 8, 16  # llama_token_attr
 _PLAIN_TYPES = (1, 5, 6)  # GGUF's token types normal, unused, byte
+
+
+def model_of(path: str | Path) -> tuple[Any, list[Line]]:
+    """Return the library's model of a file's vocabulary alone, None where it takes none in, and what it said of it."""
+    library = bindings()
+    catch_log(library)
+    parameters = library.llama_model_default_params()
+    parameters.vocab_only, parameters.use_mmap = True, False  # no file stays open
+    with LOG.listen() as lines:
+        return library.llama_model_load_from_file(os.fsencode(path), parameters), lines
 
 
 class Vocabulary:

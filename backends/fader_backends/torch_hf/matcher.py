@@ -5,12 +5,11 @@ Knows which bytes each token stands for, not how text becomes tokens: matching n
 
 from __future__ import annotations
 
-import os
 import struct
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,17 +41,14 @@ class Matcher:
                 "None of its tokens ends a reply.",
                 "Clear sampler.grammar and sampler.json_schema.",
             )
-        from fader_backends.llamacpp.library import LOG, bindings, catch_log, reason
-        from fader_backends.llamacpp.vocabulary import Vocabulary
+        from fader_backends.llamacpp.library import bindings, reason
+        from fader_backends.llamacpp.vocabulary import Vocabulary, model_of
 
-        self._library = library = bindings()
-        catch_log(library)
-        parameters = library.llama_model_default_params()
-        parameters.vocab_only, parameters.use_mmap = True, False
-        with tempfile.TemporaryDirectory(prefix="fader-", ignore_cleanup_errors=True) as folder, LOG.listen() as lines:
+        self._library = bindings()
+        with tempfile.TemporaryDirectory(prefix="fader-", ignore_cleanup_errors=True) as folder:
             path = Path(folder) / "vocabulary.gguf"
             path.write_bytes(packed(entries, ends))
-            self._model: Any = library.llama_model_load_from_file(os.fsencode(path), parameters)
+            self._model, lines = model_of(path)
             if not self._model:
                 raise NotSupported(
                     "This model cannot be held to a grammar or a JSON schema.",

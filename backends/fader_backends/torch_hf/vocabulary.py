@@ -66,18 +66,12 @@ class GgufVocabulary:
 
     def __init__(self, file: GgufFile) -> None:
         """Raises LoadError."""
-        import os
-
-        from fader_backends.llamacpp.library import LOG, bindings, catch_log, reason
-        from fader_backends.llamacpp.vocabulary import KINDS
+        from fader_backends.llamacpp.library import bindings, reason
+        from fader_backends.llamacpp.vocabulary import KINDS, model_of
         from fader_backends.llamacpp.vocabulary import Vocabulary as Own
 
-        self._library = library = bindings()
-        catch_log(library)
-        parameters = library.llama_model_default_params()
-        parameters.vocab_only = True
-        with LOG.listen() as lines:
-            self._model: Any = library.llama_model_load_from_file(os.fsencode(file.path), parameters)
+        self._library = bindings()
+        self._model, lines = model_of(file.path)
         if not self._model:
             raise LoadError(f"The vocabulary of {file.name} could not be read.", reason(lines), "Choose another model.")
         own = self._own = Own(self._model, numbers(file, KINDS), lines)
